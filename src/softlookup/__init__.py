@@ -1,0 +1,52 @@
+"""softlookup: attention you can read, and a checker that names the bug in anybody's attention.
+
+The public door. Names load on first use (PEP 562), so importing this package imports neither torch nor
+anything else of ours.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from softlookup.attention import scaled_dot_product_attention as scaled_dot_product_attention
+    from softlookup.catalog import explain as explain
+    from softlookup.checker.diagnose import check as check
+    from softlookup.masks import Mask as Mask
+    from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
+    from softlookup.masks import make_padding_allowed_mask as make_padding_allowed_mask
+    from softlookup.multihead import CrossAttention as CrossAttention
+    from softlookup.multihead import MultiHeadAttention as MultiHeadAttention
+    from softlookup.terms import Contract as Contract
+    from softlookup.terms import Diagnosis as Diagnosis
+    from softlookup.terms import Finding as Finding
+    from softlookup.terms import SoftlookupError as SoftlookupError
+    from softlookup.training_masks import make_training_masks as make_training_masks
+
+_HOME = {
+    "scaled_dot_product_attention": "attention",
+    "explain": "catalog",
+    "check": "checker.diagnose",
+    "Mask": "masks",
+    "make_causal_allowed_mask": "masks",
+    "make_padding_allowed_mask": "masks",
+    "CrossAttention": "multihead",
+    "MultiHeadAttention": "multihead",
+    "Contract": "terms",
+    "Diagnosis": "terms",
+    "Finding": "terms",
+    "SoftlookupError": "terms",
+    "make_training_masks": "training_masks",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'softlookup' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "masks"]

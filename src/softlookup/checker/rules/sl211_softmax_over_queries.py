@@ -1,0 +1,16 @@
+"""The softmax runs over the queries: columns of the weights sum to one, rows do not.
+
+Missed because: the shapes are the same, every number lies between 0 and 1, and the loss still falls. With a causal
+mask the last query gets almost nothing while the first column is shared among all.
+
+Training: each key hands out one unit of attention instead of each query spending one; early positions starve.
+
+Fix: normalise over the key axis: `scores.softmax(dim=-1)` for scores of shape (..., T_q, T_k).
+
+Seen in: https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146,
+https://github.com/FudanNLP/fastNLP/issues/254
+"""
+
+
+def normalize(scores, case):
+    return scores.softmax(dim=-2)

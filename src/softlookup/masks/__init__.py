@@ -1,0 +1,1 @@
+"""Who may look at whom: one file per visibility rule, and the algebra (& | ~)."""
