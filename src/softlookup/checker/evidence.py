@@ -1,0 +1,63 @@
+"""What was seen when a target answered the probes: the only thing a rule may judge by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from softlookup.attention import STEPS, Steps
+from softlookup.checker.calls import Failure, Recorded
+from softlookup.terms import Case, Contract
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One probe and the target's answer to it, both in the canonical layout."""
+
+    probe: str  # name of the probe, e.g. "causal-padding"
+    case: Case  # in the dtype that was handed over
+    output: Tensor | None = None  # [B, H, T_q, d_v]; None when the call failed
+    weights: Tensor | None = None  # [B, H, T_q, T_k], or [B, T_q, T_k] when averaged over heads; None: not returned
+    failure: Failure | None = None
+    changed: tuple[str, ...] = ()  # arguments changed in place: "q", "k", "v", "mask"
+    gradients: dict[str, Tensor] = field(default_factory=dict)  # of sum(output * cotangent): "q", "k", "v"
+    cotangent: Tensor | None = None  # [B, H, T_q, d_v]
+    recorded: tuple[Recorded, ...] = ()
+
+    @property
+    def real_rows(self) -> Tensor:
+        """[B, H, T_q] bool: rows that may look somewhere. Only these are compared: what the others return differs everywhere."""
+        allowed = STEPS.visible(self.case)
+        shape = (*self.case.q.shape[:-1], self.case.k.shape[-2])
+        if allowed is None:
+            return self.case.q.new_ones(shape[:-1]).bool()
+        return allowed.any(dim=-1).expand(shape[:-1])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Every observation of one target under one contract."""
+
+    contract: Contract
+    observations: tuple[Observation, ...]
+    steps: Steps = STEPS  # the steps that explain the forward values so far: the reference, or a named mutant
+
+    def probe(self, name: str) -> Observation | None:
+        """Return the observation of this probe, or None when the contract does not allow it."""
+        return next((seen for seen in self.observations if seen.probe == name), None)
+
+    def probes(self, prefix: str) -> list[Observation]:
+        """Return the observations whose probe name starts with ``prefix``."""
+        return [seen for seen in self.observations if seen.probe.startswith(prefix)]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a rule's ``judge`` says: the facts, and whether they are wrong or only worth a note."""
+
+    facts: dict[str, Any]  # JSON values
+    wrong: bool = True
+    summary: str = ""  # replaces the rule's own first line when more exact words are known
+    seen_in: Observation | None = None
