@@ -85,7 +85,6 @@ class Case:
         return replace(self, **changes)
 
 
-
 @dataclass(frozen=True)
 class Contract:
     """What a target promises: how it is called and what its arguments mean.
@@ -154,3 +153,27 @@ class Diagnosis:
     def named(self) -> list[str]:
         """Return the names of the findings, in order."""
         return [finding.name for finding in self.findings]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A definition in the file that was looked at and not checked, with the reason."""
+
+    name: str
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """Everything that was found out about one file: what was checked, what was skipped, and by which torch."""
+
+    file: str
+    diagnoses: tuple[Diagnosis, ...]
+    skipped: tuple[Skipped, ...] = ()
+    torch: str = ""  # version of the torch that ran the targets, "" when nothing ran
+
+    @property
+    def clean(self) -> bool:
+        """True when something was checked and every target is clean."""
+        return bool(self.diagnoses) and all(diagnosis.clean for diagnosis in self.diagnoses)
