@@ -20,12 +20,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from softlookup.attention_inputs import check_options, check_tensors, read_mask, require_a_key_in_every_row
 from softlookup.masks import causal_bottom_right, causal_top_left
-from softlookup.terms import Case, MaskLike, SoftlookupError
+from softlookup.terms import Case, MaskLike
 
 
 def repeat_kv_heads(heads: Tensor, case: Case) -> Tensor:
-    """[..., H_kv, T_k, d] -> [..., H, T_k, d]: query heads 0..g-1 share key/value head 0, the next g head 1, ..."""
+    """[..., H_kv, T_k, d] -> [..., H, T_k, d]: query heads 0 to g-1 share head 0, the next g head 1."""
     if case.q.dim() < 3 or heads.shape[-3] == case.q.shape[-3]:
         return heads
     return heads.repeat_interleave(case.q.shape[-3] // heads.shape[-3], dim=-3)
@@ -36,7 +37,7 @@ def score(q: Tensor, k: Tensor, case: Case) -> Tensor:
     broken = ~torch.isfinite(k).all(dim=-1)  # [..., T_k]
     if not broken.any():
         return q @ k.transpose(-2, -1)
-    # 0 * nan is nan: a broken key that is hidden later must not reach q's gradient, so it leaves the product here.
+    # 0 * nan is nan: a broken key that is hidden later must not reach q's gradient, so it leaves the product.
     scores = q @ k.masked_fill(broken[..., None], 0.0).transpose(-2, -1)
     return torch.where(broken[..., None, :], (q @ k.transpose(-2, -1)).detach(), scores)
 
@@ -78,7 +79,7 @@ def hide(scores: Tensor, allowed: Tensor | None, case: Case) -> Tensor:
         scores = scores + case.additive_bias.to(scores.dtype)
     if allowed is None:
         return scores
-    # A row with no key keeps finite scores (settle zeroes its weights): softmax of only -inf has NaN gradients.
+    # A row without keys keeps finite scores (settle zeroes its weights): a softmax of only -inf gives NaN.
     empty = ~allowed.any(dim=-1, keepdim=True)  # [..., T_q, 1]
     return scores.masked_fill(~(allowed | empty), -math.inf).masked_fill(empty, 0.0)
 
@@ -105,7 +106,7 @@ def mix(weights: Tensor, v: Tensor, case: Case) -> Tensor:
     finite = torch.isfinite(v)
     if finite.all():
         return weights @ v
-    # 0 * nan is nan: look up the broken entries separately, so that only rows that give them weight receive them.
+    # 0 * nan is nan: look up the broken entries apart, so that only rows that give them weight receive them.
     output = weights @ v.masked_fill(~finite, 0.0)
     looks = (weights != 0).to(v.dtype)  # [..., T_q, T_k]
     for broken, value in ((v == math.inf, math.inf), (v == -math.inf, -math.inf), (v.isnan(), math.nan)):
@@ -143,3 +144,74 @@ class Steps:
 
 
 STEPS = Steps()
+
+
+def scaled_dot_product_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attention_mask: Tensor | MaskLike | None = None,
+    *,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    empty_rows: Literal["raise", "zero"] = "raise",
+) -> tuple[Tensor, Tensor]:
+    """Look up ``v`` softly: softmax(q k^T / sqrt(d_head)) v, and return the weights as well.
+
+    q: [..., H, T_q, d_head] what each position looks for; any leading axes, also none
+    k: [..., H, T_k, d_head] how each position is found; [..., H_kv, T_k, d_head] with ``enable_gqa``
+    v: [..., H, T_k, d_v] what each position carries; [..., H_kv, T_k, d_v] with ``enable_gqa``
+    attention_mask: broadcastable to [..., H, T_q, T_k]: bool (True = may look), a ``Mask``, or float, which
+        is added to the scaled scores (-inf hides)
+    scale: factor on the scores; None is 1 / sqrt(d_head)
+    dropout_p: share of the weights that is dropped, on every call: pass 0.0 outside training
+    is_causal: also hide every key after the query, counted from the first key (query i sees keys 0 to i, the
+        corner of F.scaled_dot_product_attention); unlike there, it combines with ``attention_mask``
+    enable_gqa: groups of H / H_kv neighbouring query heads share one key/value head
+    empty_rows: a query without any key "raise"s, or returns "zero" with finite gradients
+
+    Returns: output [..., H, T_q, d_v] and attention_weights [..., H, T_q, T_k]; rows of weights sum to 1
+    (before dropout). NaN or inf in a key or value reaches only the queries that may look at it.
+
+    Raises: SoftlookupError (a ValueError) when q and k differ in d_head, k and v in T_k, or any two in dtype,
+    device or leading axes; for a mask of integers or of sizes that do not broadcast; when a query has no key.
+
+    Source: equation 1 of Vaswani et al. 2017, arXiv 1706.03762.
+
+    >>> q = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
+    >>> k = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]])
+    >>> v = torch.tensor([[10.0, 0], [0, 10], [5, 5]])
+    >>> output, weights = scaled_dot_product_attention(q, k, v)
+    >>> [[round(share, 4) for share in row] for row in weights.tolist()]
+    [[0.3837, 0.2327, 0.3837], [0.2327, 0.3837, 0.3837], [0.2741, 0.2741, 0.4519]]
+    """
+    check_tensors(q, k, v, enable_gqa=enable_gqa)
+    check_options(dropout_p=dropout_p, empty_rows=empty_rows)
+    allowed_mask, additive_bias = read_mask(attention_mask, q, k)
+    case = Case(
+        q,
+        k,
+        v,
+        allowed_mask=allowed_mask,
+        additive_bias=additive_bias,
+        causal="top-left" if is_causal else None,
+        scale=scale,
+        dropout_p=dropout_p,
+    )
+    if empty_rows == "raise":
+        require_a_key_in_every_row(STEPS.visible(case), case)
+    return _with_broken_keys_contained(case)
+
+
+def _with_broken_keys_contained(case: Case) -> tuple[Tensor, Tensor]:
+    """Run the steps so that a query that looks at a broken key does not spoil the gradients of the others."""
+    output, weights = STEPS(case)
+    if torch.isfinite(case.k).all():
+        return output, weights
+    lost = weights.isnan().any(dim=-1, keepdim=True)  # [..., T_q, 1]: these rows looked at a broken key
+    # Their answer is NaN anyway, but in backward 0 * NaN would reach every key: run them as empty rows.
+    allowed = ~lost if case.allowed_mask is None else case.allowed_mask & ~lost
+    output, weights = STEPS(case.but(q=case.q.masked_fill(lost, 0.0), allowed_mask=allowed))
+    return output.masked_fill(lost, math.nan), weights.masked_fill(lost, math.nan)
