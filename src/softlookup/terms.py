@@ -25,7 +25,7 @@ Corner = Literal["top-left", "bottom-right"]
 
 
 class SoftlookupError(ValueError):
-    """A request that cannot be carried out: what we were doing, expected, got, sizes bound so far, what to try."""
+    """A request that cannot be carried out: what we were doing, expected, got, the sizes, what to try."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SoftlookupError(ValueError):
 
 
 class MaskLike(Protocol):
-    """Anything that becomes a dense tensor once the lengths are known: bool (True = allowed) or an additive bias."""
+    """Becomes a dense tensor once the lengths are known: bool (True = allowed) or an additive bias."""
 
     def dense(self, q_len: int, k_len: int, *, device: torch.device | str | None = None) -> Tensor:
         """Return [..., q_len, k_len]."""
@@ -166,7 +166,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class FileReport:
-    """Everything that was found out about one file: what was checked, what was skipped, and by which torch."""
+    """What was found out about one file: what was checked, what was skipped, and by which torch."""
 
     file: str
     diagnoses: tuple[Diagnosis, ...]

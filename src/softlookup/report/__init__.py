@@ -1,0 +1,1 @@
+"""How a diagnosis is shown: in the terminal, as JSON, as the page of a rule. Nothing here decides."""
