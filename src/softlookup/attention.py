@@ -63,7 +63,8 @@ def visible(case: Case) -> Tensor | None:
         rules.append(corner.allowed(i, j, q_len=q_len, k_len=k_len))
     if case.window is not None:
         here = i + (k_len - q_len if case.causal == "bottom-right" else 0)
-        rules.append((j <= here) & (here - j < case.window))
+        ahead = case.window if case.window_ahead else 1
+        rules.append((here - j < case.window) & (j - here < ahead))
     if case.document_ids is not None:
         same = case.document_ids[:, :q_len, None] == case.document_ids[:, None, :k_len]  # [B, T_q, T_k]
         rules.append(same[:, None] if case.q.dim() == 4 else same)

@@ -116,13 +116,13 @@ def _check_leading(q: Tensor, k: Tensor, *, enable_gqa: bool, sizes: dict[str, i
     )
 
 
-def check_options(*, dropout_p: float, empty_rows: str) -> None:
+def check_options(*, dropout_p: float, empty_rows: str = "raise") -> None:
     """Refuse a dropout that is no probability and an unknown rule for empty rows.
 
     Raises: SoftlookupError for either.
     """
     if not 0 <= dropout_p <= 1:
-        raise SoftlookupError(f"{_DOING} dropout_p is a probability.", expected="0 to 1", got=str(dropout_p))
+        raise SoftlookupError("Attention: dropout is a probability.", expected="0 to 1", got=str(dropout_p))
     if empty_rows not in ("raise", "zero"):
         raise SoftlookupError(
             f"{_DOING} empty_rows says what a query without any key returns.",
