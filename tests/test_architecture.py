@@ -1,0 +1,285 @@
+"""The listing in ARCHITECTURE.md is the architecture, and these tests hold the code to it.
+
+``LAYERS`` is the one table. A module imports only strictly lower layers; equals never import each other. A
+package is one layer to the outside; the second number orders the files inside it.
+"""
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent.parent
+SRC = HERE / "src"
+
+#: Module or "package.*" -> (layer, order inside its package). The most exact entry counts.
+LAYERS = {
+    "softlookup.terms": (0, 0),
+    "softlookup.catalog": (1, 0),
+    "softlookup.attention_inputs": (2, 0),
+    "softlookup.masks.predicate": (2, 0),
+    "softlookup.masks.accept": (2, 0),
+    "softlookup.masks.*": (2, 1),
+    "softlookup.masks.algebra": (2, 2),
+    "softlookup.masks": (2, 3),
+    "softlookup.report.matrices": (2, 0),
+    "softlookup.report.plain_words": (2, 0),
+    "softlookup.report.*": (2, 1),
+    "softlookup.report": (2, 2),
+    "softlookup.portable_weights": (2, 0),
+    "softlookup.attention": (3, 0),
+    "softlookup.multihead": (4, 0),
+    "softlookup.cost": (4, 0),
+    "softlookup.training_masks": (4, 0),
+    "softlookup.checker.calls": (5, 0),
+    "softlookup.checker.layouts": (5, 0),
+    "softlookup.checker.guard": (5, 0),
+    "softlookup.checker.wire": (5, 1),
+    "softlookup.checker.recorder": (5, 1),
+    "softlookup.checker.evidence": (5, 1),
+    "softlookup.checker.rules.*": (5, 2),
+    "softlookup.checker.variants.*": (5, 2),
+    "softlookup.checker.rules": (5, 2),
+    "softlookup.checker.variants": (5, 2),
+    "softlookup.checker.reading": (5, 3),
+    "softlookup.checker.probes": (5, 3),
+    "softlookup.checker.plan": (5, 4),
+    "softlookup.checker.diagnose": (5, 9),
+    "softlookup.checker": (5, 10),
+    "softlookup.cli": (7, 0),
+    "softlookup.__main__": (8, 0),
+}
+DOOR = "softlookup"  # imports nothing at run time, so everybody may read its version
+
+#: Modules that must load without torch.
+NO_TORCH = ("softlookup", "softlookup.terms", "softlookup.catalog", "softlookup.cli")
+MAY_EXIT_OR_READ_ARGV = {"softlookup.cli"}
+REQUIRED_LIBRARIES = {"torch", "click", "rich", "safetensors"}
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager"}
+
+MOST_LINES = 300
+MOST_PARAMETERS = 6
+NOT_COUNTED = {"self", "cls", "i", "j", "q_len", "k_len"}  # the last four: what every mask predicate is given
+#: Functions whose parameters are many for a reason.
+MANY_PARAMETERS = {
+    "softlookup.attention.scaled_dot_product_attention": "torch's own signature, and empty_rows",
+    "softlookup.multihead.__init__": "torch's own options of such a module",
+}
+
+
+def module_name(path):
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
+
+
+@functools.cache
+def tree(module):
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def layer(module):
+    entries = [module, *(f"{module.rsplit('.', n)[0]}.*" for n in range(1, module.count(".") + 1))]
+    return next((LAYERS[entry] for entry in entries if entry in LAYERS), None)
+
+
+def only_for_types(module):
+    """Return every node under ``if TYPE_CHECKING``."""
+    blocks = [
+        node
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    ]
+    return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
+
+
+def imported(node):
+    """Return the full names that an import statement may bind a module from."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "write imports in full"
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def own_imports(module):
+    """Return the modules of ours that a module imports, wherever the import stands."""
+    for node in ast.walk(tree(module)):
+        for name in imported(node):
+            if name.split(".")[0] == "softlookup":
+                yield name if name in MODULES else name.rpartition(".")[0]
+
+
+def top_imports(module):
+    """Return the full names imported when the module loads: outside functions, and not only for types."""
+    for_types = only_for_types(module)
+    inside = {
+        inner
+        for node in ast.walk(tree(module))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree(module)):
+        if node not in for_types and node not in inside:
+            yield from imported(node)
+
+
+def functions(module):
+    return [
+        node for node in ast.walk(tree(module)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+
+
+def in_fresh_python(code):
+    """Run code in a new interpreter and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != DOOR])
+def test_every_module_has_a_layer_and_imports_only_lower_ones(module):
+    own = layer(module)
+    assert own is not None, f"{module} is missing in LAYERS"
+    for other in own_imports(module):
+        if other == DOOR:
+            continue
+        assert layer(other) is not None, f"{module} imports {other}, which is missing in LAYERS"
+        assert layer(other) < own, f"{module} {own} imports {other} {layer(other)}"
+
+
+def test_the_table_lists_nothing_that_is_gone():
+    gone = [name for name in LAYERS if name.removesuffix(".*") not in MODULES]
+    assert not gone
+
+
+def test_the_page_lists_the_layers_of_the_table():
+    page = (HERE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    block = re.search(r"```\nsrc/softlookup/\n(.*?)```", page, re.S)[1]
+    listed = {}
+    for name, number in re.findall(r"^  (\w+(?:\.py|/))\s+(\d)\s", block, re.M):
+        listed[f"softlookup.{name.removesuffix('.py').removesuffix('/')}"] = int(number)
+    table = {name: layer(name)[0] for name in MODULES if name.count(".") == 1}
+    assert listed == table
+
+
+def test_the_page_lists_every_file_of_the_checker():
+    page = (HERE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    files = {path.name for path in (SRC / "softlookup" / "checker").glob("*.py")} - {"__init__.py"}
+    assert not [name for name in sorted(files) if name not in page]
+
+
+def test_the_door_imports_nothing_of_ours_and_no_library():
+    assert set(top_imports(DOOR)) <= {"importlib.import_module", "typing.TYPE_CHECKING", "typing.Any"}
+
+
+def test_every_name_of_the_door_opens():
+    out = in_fresh_python(
+        "import softlookup\n"
+        "for name in softlookup.__all__:\n"
+        "    try: getattr(softlookup, name)\n"
+        "    except Exception as error: print(name, error)\n"
+    )
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    "module", [*NO_TORCH, *(name for name in MODULES if name.startswith("softlookup.report"))]
+)
+def test_importing_leaves_torch_out(module):
+    assert in_fresh_python(f"import sys, {module}; print('torch' in sys.modules)") == "False\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["check", "--help"],
+        ["rules"],
+        ["explain", "softmax-over-queries"],
+        ["check", "no_such_file.py"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_runs_no_attention_leaves_torch_out(arguments):
+    out = in_fresh_python(
+        "import sys\n"
+        "from softlookup.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules)"
+    )
+    assert out.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_optional_libraries_are_never_imported_at_the_top(module):
+    libraries = {name.split(".")[0] for name in top_imports(module)} - set(sys.stdlib_module_names)
+    assert libraries <= REQUIRED_LIBRARIES | {"softlookup"}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in MAY_EXIT_OR_READ_ARGV])
+def test_only_the_command_line_exits_prints_or_reads_argv(module):
+    forbidden = {"sys.exit", "os._exit", "exit", "quit", "print", "input"}
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Call):
+            assert ast.unparse(node.func) not in forbidden, f"line {node.lineno}: {ast.unparse(node.func)}"
+        if isinstance(node, ast.Attribute):
+            assert ast.unparse(node) != "sys.argv", f"line {node.lineno}"
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            assert "SystemExit" not in ast.unparse(node.exc), f"line {node.lineno}"
+
+
+def test_no_file_has_a_name_that_says_nothing():
+    parts = {part for module in MODULES for part in module.split(".")}
+    assert not parts & FORBIDDEN_NAMES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_public_function_shares_its_name_with_a_module_beside_it(module):
+    package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    beside = {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == package}
+    public = {node.name for node in tree(module).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert not public & beside
+
+
+def test_no_name_of_the_door_is_the_name_of_a_module():
+    import softlookup
+
+    assert not set(softlookup.__all__) & {name.rpartition(".")[2] for name in MODULES if name.count(".") == 1}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_file_is_longer_than_300_lines(module):
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_function_has_more_than_six_parameters(module):
+    for node in functions(module):
+        everything = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        names = [argument.arg for argument in everything if argument.arg not in NOT_COUNTED]
+        if f"{module}.{node.name}" not in MANY_PARAMETERS:
+            assert len(names) <= MOST_PARAMETERS, f"{node.name} has {len(names)}"
+
+
+def test_the_parameter_exceptions_are_still_needed():
+    for name in MANY_PARAMETERS:
+        module, _, function = name.rpartition(".")
+        assert any(node.name == function for node in functions(module))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_rule_file_is_named_by_its_code(module):
+    package, _, stem = module.rpartition(".")
+    if package == "softlookup.checker.rules":
+        assert re.fullmatch(r"sl\d{3}_[a-z0-9_]+", stem)
