@@ -1,0 +1,82 @@
+"""The program of the guarded child: load one file, describe it, and make the calls that are asked for.
+
+It is started as a script by ``guard.launch`` with one JSON argument, and talks over the socket that it inherits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from softlookup.checker.calls import Sketch
+    from softlookup.checker.guard import Child  # noqa: F401 - the other end
+
+MODULE = "softlookup_target"
+
+
+def main() -> None:
+    """Set the limits, import torch, load the file, and serve until the channel closes."""
+    order = json.loads(sys.argv[1])
+    _limit(order)
+    sys.path.extend(path for path in order["paths"] if path not in sys.path)  # behind the installed packages
+    from softlookup.checker.guard import pack_frame
+
+    channel = socket.socket(fileno=order["channel"])
+    channel.sendall(pack_frame({"at": "import torch"}))
+    from softlookup.checker.serving import Server
+
+    _limit_memory(order["memory_bytes"])
+    sys.argv = [order["file"]]
+    Server(channel, order["file"], MODULE).run()
+    os._exit(0)  # without the target's exit handlers
+
+
+def _limit(order: dict[str, Any]) -> None:
+    import faulthandler
+    import resource
+
+    sys.dont_write_bytecode = True
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_CPU, order["cpu_seconds"])
+    _lower(resource.RLIMIT_FSIZE, order["file_bytes"])
+    # Where it was when it crashed, or when the parent asks before it gives up.
+    report = open(order["report"], "w")  # noqa: SIM115 - stays open for the whole run
+    faulthandler.enable(report, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, report, all_threads=True)
+    # Should the parent die, nobody else watches the clock.
+    signal.signal(signal.SIGALRM, _too_late)
+    signal.setitimer(signal.ITIMER_REAL, order["wall_seconds"] + 5)
+
+
+def _too_late(_signal: int, _frame: FrameType | None) -> None:
+    os._exit(1)
+
+
+def _limit_memory(allowance: int) -> None:
+    """Allow this many bytes of address space beyond what torch has mapped so far."""
+    import resource
+
+    try:
+        with open("/proc/self/statm") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:  # no such file on macOS, which does not enforce the limit either
+        return
+    _lower(resource.RLIMIT_AS, mapped + allowance)
+
+
+def _lower(what: int, value: int) -> None:
+    import resource
+
+    _, hard = resource.getrlimit(what)
+    wanted = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(what, (wanted, wanted))
+
+
+if __name__ == "__main__":
+    main()

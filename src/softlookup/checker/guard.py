@@ -1,0 +1,301 @@
+"""Run a file in a guarded child process. Imports no torch, so that parent and child can import it at the same time.
+
+A seat belt, not a sandbox against malice: the child cannot hold us past the time limit, fill the disk or the memory
+by accident, read our input, or leave processes and files behind; it still runs with the rights of the user. It sends
+back tensors and facts only, and the verdict is computed here from the tensors, so a file cannot print or patch
+itself a pass.
+
+Order of the frames: the child says ``{"at": "importing torch"}``, then ``{"at": "importing FILE"}``, then what the
+file holds, and then answers each request. A frame is a JSON header and a block of safetensors bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from softlookup.terms import SoftlookupError
+
+MIB = 2**20
+_SIZES = struct.Struct("<QQ")  # bytes of the JSON header, bytes of the tensor block
+_LARGEST_FRAME_BYTES = 2048 * MIB
+_POLL_SECONDS = 0.05  # how soon the end of the child is noticed when nothing arrives
+_TOKEN = "SOFTLOOKUP_CHILD"  # environment variable that marks every descendant of one child
+_ALLOWED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+class TargetError(SoftlookupError):
+    """The code under test could not be run: one line that says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a child may use."""
+
+    wall_seconds: float = 60.0  # from launch to the last answer
+    memory_bytes: int = 8192 * MIB  # address space beyond what torch itself takes
+    file_bytes: int = 64 * MIB  # size of any one file it writes, its printed output included
+
+    @property
+    def cpu_seconds(self) -> int:
+        """Processor time of one process; a little more than the wall clock, which has the better message."""
+        return math.ceil(self.wall_seconds) + 2
+
+
+def pack_frame(header: dict[str, Any], tensors: bytes = b"") -> bytes:
+    """Return the bytes of one message."""
+    text = json.dumps(header).encode()
+    return _SIZES.pack(len(text), len(tensors)) + text + tensors
+
+
+def launch(path: str | os.PathLike[str], limits: Limits = Limits()) -> Child:
+    """Start a child that imports torch and then ``path``; return at once.
+
+    Raises: TargetError when there is no such file, or this system cannot guard a child.
+
+    >>> child = launch("attention.py")  # doctest: +SKIP
+    >>> child.close()  # doctest: +SKIP
+    """
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise TargetError(f"{path}: no such file")
+    if os.name != "posix":
+        raise TargetError(
+            "a file can only be checked on Linux and macOS; pass a callable to softlookup.check instead"
+        )
+    return Child(file, limits)
+
+
+class Child:
+    """One guarded process and the conversation with it. Close it, or use it in a ``with`` statement."""
+
+    def __init__(self, file: Path, limits: Limits) -> None:
+        self.file = file
+        self.limits = limits
+        self.asked = "start Python"  # the last thing that was asked, for the message of a time-out
+        self.deadline = time.monotonic() + limits.wall_seconds
+        self.folder = Path(tempfile.mkdtemp(prefix="softlookup-"))
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
+        self._received = bytearray()
+        try:
+            self._process = self._spawn(theirs)
+        except OSError as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise TargetError(f"{file.name}: could not start Python ({error})") from None
+        finally:
+            theirs.close()
+        # Also runs when the object is forgotten, and when the interpreter ends.
+        self._finish = weakref.finalize(self, _end, self._process, self._channel, self.folder)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the child with all its descendants and remove its folder."""
+        self._finish()
+
+    def _spawn(self, channel: socket.socket) -> subprocess.Popen[bytes]:
+        package_folder = str(Path(__file__).resolve().parents[2])
+        order = {
+            "file": str(self.file),
+            "channel": channel.fileno(),
+            "paths": [package_folder, *(os.path.abspath(entry) for entry in sys.path)],
+            "report": str(self.folder / "stack.txt"),
+            "cpu_seconds": self.limits.cpu_seconds,
+            **asdict(self.limits),
+        }
+        command = [sys.executable, "-I", str(Path(__file__).with_name("child.py")), json.dumps(order)]
+        with open(self.folder / "output.txt", "wb") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                env=_environment(self.folder),
+                pass_fds=[channel.fileno()],
+                start_new_session=True,
+            )
+
+    def send(self, header: dict[str, Any], tensors: bytes = b"") -> None:
+        """Send one request. Raises: TargetError when the child has ended or the time is over."""
+        waiting = memoryview(pack_frame(header, tensors))
+        while waiting:
+            self._wait(writing=True)
+            try:
+                waiting = waiting[self._channel.send(waiting) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                self._give_up(self._how_it_ended())
+
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        """Return the next message. Raises: TargetError when the child has ended or the time is over."""
+        while True:
+            header_bytes, tensor_bytes = _SIZES.unpack(self._take(_SIZES.size))
+            if header_bytes + tensor_bytes > _LARGEST_FRAME_BYTES:
+                self._give_up("sent back more than can be read")
+            text, tensors = self._take(header_bytes), self._take(tensor_bytes)
+            try:
+                header = dict(json.loads(text))
+            except (ValueError, TypeError):
+                self._give_up("sent back something that is no answer")
+            if "at" not in header:
+                return header, tensors
+            self.asked = str(header["at"])
+
+    def _take(self, size: int) -> bytes:
+        while len(self._received) < size:
+            ended = self._wait()
+            try:
+                piece = self._channel.recv(max(65536, size - len(self._received)))
+            except BlockingIOError:
+                piece = None
+            except OSError:
+                piece = b""
+            if piece:
+                self._received += piece
+            elif ended or piece == b"":  # a grandchild may hold the channel open: its end is not waited for
+                self._give_up(self._how_it_ended())
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        return taken
+
+    def _wait(self, *, writing: bool = False) -> bool:
+        """Wait until the channel is ready or a moment has passed; say whether the child had ended before."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            self._give_up(self._why_late())
+        if not self._finish.alive:
+            raise TargetError(f"{self.file.name}: its process is closed")
+        ended = _has_ended(self._process)
+        pause = 0.0 if ended else min(left, _POLL_SECONDS)
+        channels = [self._channel]
+        select.select([] if writing else channels, channels if writing else [], [], pause)
+        return ended
+
+    def _give_up(self, reason: str) -> None:
+        self.close()
+        raise TargetError(f"{self.file.name}: {reason}")
+
+    def _why_late(self) -> str:
+        """Ask the child where it is, and say so."""
+        stack = self.folder / "stack.txt"
+        if stack.exists() and not _has_ended(self._process):
+            os.kill(self._process.pid, signal.SIGUSR1)
+            patience = time.monotonic() + 0.5
+            while not self._last_line() and time.monotonic() < patience:
+                time.sleep(0.01)
+        return f"stopped after the time limit of {self.limits.wall_seconds:g} s while asked to {self.asked}{self._place()}"
+
+    def _how_it_ended(self) -> str:
+        try:
+            status = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return f"closed the channel while asked to {self.asked}"
+        if status >= 0:
+            return f"ended its own process (exit status {status}) while asked to {self.asked}"
+        if -status == signal.SIGXCPU:
+            return f"stopped after {self.limits.cpu_seconds} s of processor time while asked to {self.asked}"
+        return f"crashed ({_signal_name(-status)}) while asked to {self.asked}{self._place()}"
+
+    def _place(self) -> str:
+        line = self._last_line()
+        return f", at line {line}" if line else ""
+
+    def _last_line(self) -> int | None:
+        """Return the innermost line of the file in the stack that the child left behind."""
+        try:
+            stack = (self.folder / "stack.txt").read_text(errors="replace")
+        except OSError:
+            return None
+        found = re.search(rf'File "{re.escape(str(self.file))}", line (\d+)', stack)
+        return int(found.group(1)) if found else None
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    allowed = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    # No accelerator: the probes are tiny, and `"cuda" if torch.cuda.is_available()` then takes the checked path.
+    own = {"HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": "", _TOKEN: folder.name}
+    return {**allowed, **threads, **own}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Look without collecting the exit status: until then the number of its process group cannot be reused."""
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end(process: subprocess.Popen[bytes], channel: socket.socket, folder: Path) -> None:
+    _kill_group(process.pid)
+    process.wait()
+    _kill_strays(folder.name)
+    channel.close()
+    for _ in range(20):  # something that is still dying may write once more
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.02)
+
+
+def _kill_group(leader: int) -> None:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # nobody left; macOS says the latter of a dead leader
+        return
+
+
+def _kill_strays(token: str) -> None:
+    """Kill descendants that left the process group. Only where the system shows environments (Linux)."""
+    mark = f"{_TOKEN}={token}".encode()
+    for _ in range(20):  # again while they still multiply
+        strays = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if mark in _environment_of(entry)]
+        for stray in strays:
+            try:
+                os.kill(stray, signal.SIGKILL)
+            except OSError:
+                continue
+        if not strays:
+            return
+        time.sleep(0.02)
+
+
+def _environment_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,138 @@
+"""The child's side of the conversation: requests in, answers out."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import socket
+import sys
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from softlookup.checker import wire
+from softlookup.checker.calls import Failure, Sketch
+from softlookup.checker.calling import failure_of, make_call
+from softlookup.checker.guard import _SIZES, pack_frame
+from softlookup.checker.sketching import sketch_of
+
+
+class Server:
+    """Loads the file and answers one request at a time."""
+
+    def __init__(self, channel: socket.socket, file: str, module_name: str) -> None:
+        torch.set_num_threads(1)
+        self._channel = channel
+        self._file = file
+        self._module_name = module_name
+        self._module = ModuleType(module_name)
+        self._targets: list[Any] = []
+        self._own_process = os.getpid()
+
+    def run(self) -> None:
+        """Serve until the parent closes the channel."""
+        self._say(f"import {os.path.basename(self._file)}")
+        failure = self._load()
+        sketches = [wire.write_sketch(sketch) for sketch in self._sketches()]
+        self._send({"failure": failure and vars(failure), "sketches": sketches})
+        while (request := self._receive()) is not None:
+            header, tensors = request
+            if header["do"] == "pick":
+                self._pick(header["name"], wire.read_value(header["init"], wire.unpack_tensors(tensors)))
+            else:
+                self._perform(header["target"], header["calls"], tensors)
+
+    def _load(self) -> Failure | None:
+        loader = SourceFileLoader(self._module_name, self._file)
+        spec = importlib.util.spec_from_loader(self._module_name, loader)
+        assert spec is not None
+        self._module = importlib.util.module_from_spec(spec)
+        sys.modules[self._module_name] = self._module  # dataclasses and inspect look there
+        sys.path.insert(0, os.path.dirname(self._file))  # as when it runs as a script: siblings come first
+        try:
+            loader.exec_module(self._module)
+        except BaseException as error:
+            return failure_of(error, self._file)
+        finally:
+            self._leave_if_forked()
+        return None
+
+    def _sketches(self) -> list[Sketch]:
+        found = [
+            sketch_of(value, name) for name, value in vars(self._module).copy().items() if self._is_own(value)
+        ]
+        return sorted(found, key=lambda sketch: sketch.line)
+
+    def _is_own(self, value: Any) -> bool:
+        if inspect.isroutine(value) or inspect.isclass(value):
+            return getattr(value, "__module__", None) == self._module_name
+        return isinstance(value, nn.Module) or (
+            type(value).__module__ == self._module_name and callable(value)
+        )
+
+    def _pick(self, name: str, init: dict[str, Any] | None) -> None:
+        """Find or build what the name says: ``function``, ``instance``, ``Class`` or ``Class.method``."""
+        try:
+            target = self._module
+            for part in name.split("."):
+                if inspect.isclass(target) and not isinstance(
+                    inspect.getattr_static(target, part), staticmethod
+                ):
+                    target = _built(target, init)
+                target = getattr(target, part)
+            if inspect.isclass(target):
+                target = _built(target, init)
+            if not callable(target):
+                raise TypeError(f"{name} cannot be called: it is of type {type(target).__name__}")
+            sketch = sketch_of(target, name)
+        except BaseException as error:
+            self._send({"failure": vars(failure_of(error, self._file))})
+            return
+        finally:
+            self._leave_if_forked()
+        self._targets.append(target)
+        self._send({"failure": None, "target": len(self._targets) - 1, "sketch": wire.write_sketch(sketch)})
+
+    def _perform(self, number: int, calls: list[Any], tensors: bytes) -> None:
+        target = self._targets[number]
+        for call in wire.read_calls(calls, tensors):
+            answer = make_call(target, call, self._file)
+            self._leave_if_forked()
+            self._send(*wire.write_answer(answer))
+
+    def _leave_if_forked(self) -> None:
+        if os.getpid() != self._own_process:  # the target forked: only the first of us speaks to the parent
+            os._exit(0)
+
+    def _say(self, what: str) -> None:
+        self._send({"at": what})
+
+    def _send(self, header: dict[str, Any], tensors: bytes = b"") -> None:
+        self._channel.sendall(pack_frame(header, tensors))
+
+    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
+        sizes = self._take(_SIZES.size)
+        if sizes is None:
+            return None
+        header_bytes, tensor_bytes = _SIZES.unpack(sizes)
+        header, tensors = self._take(header_bytes), self._take(tensor_bytes)
+        return None if header is None or tensors is None else (json.loads(header), tensors)
+
+    def _take(self, size: int) -> bytes | None:
+        taken = bytearray()
+        while len(taken) < size:
+            piece = self._channel.recv(size - len(taken))
+            if not piece:
+                return None
+            taken += piece
+        return bytes(taken)
+
+
+def _built(cls: type, init: dict[str, Any] | None) -> Any:
+    built = cls(**(init or {}))
+    return built.eval() if isinstance(built, nn.Module) else built

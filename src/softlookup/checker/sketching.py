@@ -1,0 +1,119 @@
+"""Describe a callable from outside: its signature, docstring, place and source, without calling it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+from torch import nn
+
+from softlookup.checker.calls import Parameter, Sketch
+
+_KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*args", "**kwargs"]] = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional-only",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional",
+    inspect.Parameter.KEYWORD_ONLY: "keyword-only",
+    inspect.Parameter.VAR_POSITIONAL: "*args",
+    inspect.Parameter.VAR_KEYWORD: "**kwargs",
+}
+
+
+def sketch_of(target: Any, name: str = "") -> Sketch:
+    """Return the sketch of a function, a class or an instance that can be called.
+
+    The parameters are those of the call itself: of ``forward`` for a module, of ``__call__`` for other instances.
+
+    >>> [parameter.name for parameter in sketch_of(lambda q, k, v: q).parameters]
+    ['q', 'k', 'v']
+    """
+    code = code_of(target)
+    shown = target if _is_written_down(target) else type(target)
+    source, line = _source_of(shown)
+    return Sketch(
+        name=name or getattr(target, "__name__", type(target).__name__),
+        kind=_kind(target),
+        file=os.path.abspath(code.co_filename) if code else "",
+        line=line or (code.co_firstlineno if code else 0),
+        doc=inspect.getdoc(shown) or "",
+        parameters=_parameters(called_by(target), without_self=inspect.isclass(target)),
+        init_parameters=_parameters(target.__init__, without_self=True) if inspect.isclass(target) else (),
+        bases=tuple(f"{b.__module__}.{b.__qualname__}" for b in _ancestors(target)),
+        source=source,
+    )
+
+
+def code_of(target: Any) -> Any:
+    """Return the code object that runs when the target is called; None when it is not written in Python."""
+    function = called_by(target)
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(inspect.unwrap(function), "__code__", None)
+
+
+def called_by(target: Any) -> Callable[..., Any]:
+    """Return the function that holds the target's own code: ``forward`` of a module or of a module class."""
+    if isinstance(target, nn.Module) or (inspect.isclass(target) and issubclass(target, nn.Module)):
+        return target.forward
+    if inspect.isclass(target):
+        return getattr(target, "__call__")  # noqa: B004 - the unbound function, not whether there is one
+    if _is_written_down(target) or isinstance(target, functools.partial):
+        return target  # type: ignore[no-any-return]
+    return getattr(target, "__call__", target)  # type: ignore[no-any-return] # noqa: B004
+
+
+def _is_written_down(target: Any) -> bool:
+    return inspect.isroutine(target) or inspect.isclass(target)
+
+
+def _kind(target: Any) -> Literal["function", "class", "instance"]:
+    if inspect.isclass(target):
+        return "class"
+    return "function" if inspect.isroutine(target) else "instance"
+
+
+def _ancestors(target: Any) -> list[type]:
+    if inspect.isroutine(target):
+        return []
+    own = target if inspect.isclass(target) else type(target)
+    return [base for base in inspect.getmro(own)[1:] if base is not object]
+
+
+def _source_of(target: Any) -> tuple[str, int]:
+    """Return the source and the line of ``def`` or ``class``, which decorators precede."""
+    try:
+        lines, first = inspect.getsourcelines(inspect.unwrap(target))
+    except (OSError, TypeError, SyntaxError):
+        return "", 0
+    for offset, text in enumerate(lines):
+        if text.lstrip().startswith(("def ", "async def ", "class ")):
+            return "".join(lines), max(first, 1) + offset
+    return "".join(lines), max(first, 1)
+
+
+def _parameters(function: Callable[..., Any], *, without_self: bool = False) -> tuple[Parameter, ...]:
+    try:
+        found = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in C, without a signature
+        return ()
+    if without_self and found and found[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        found = found[1:]
+    return tuple(
+        Parameter(
+            name=one.name,
+            kind=_KINDS[one.kind],
+            required=one.default is one.empty and not _KINDS[one.kind].startswith("*"),
+            default="" if one.default is one.empty else _repr(one.default),
+            annotation="" if one.annotation is one.empty else inspect.formatannotation(one.annotation),
+        )
+        for one in found
+    )
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)[:200]
+    except Exception:
+        return f"<{type(value).__name__}>"
