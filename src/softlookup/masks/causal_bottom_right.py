@@ -14,8 +14,16 @@
 Used by: flash-attention since 2.1, torch causal_lower_right, decoding with a key/value cache.
 """
 
-from softlookup.masks.predicate import Index
+from softlookup.masks.predicate import Index, own_key
 
 
 def allowed(i: Index, j: Index, *, q_len: int, k_len: int) -> Index:
+    """Say whether key j is not after query i, when the last query stands at the last key."""
     return j <= i + (k_len - q_len)
+
+
+def always_sees(*, q_len: int, k_len: int) -> frozenset[str]:
+    """With more queries than keys the first queries stand before key 0 and see nothing."""
+    if q_len > k_len:
+        return frozenset()
+    return frozenset({"first key"}) | own_key(q_len=q_len, k_len=k_len, corner="bottom-right")
