@@ -46,7 +46,7 @@ def check_tokens(name: str, tokens: Tensor, width: int) -> None:
 def with_four_axes(
     mask: Tensor | MaskLike | None, two: str, three: str, sizes: dict[str, int]
 ) -> Tensor | MaskLike | None:
-    """Give a mask of 2 or 3 axes, as named by ``two`` and ``three``, the axes to broadcast to [B, H, T_q, T_k].
+    """Give a mask of 2 or 3 axes, named by ``two`` and ``three``, 4 axes that broadcast to [B, H, T_q, T_k].
 
     Raises: SoftlookupError for another number of axes, and when two axes have other sizes.
     """
