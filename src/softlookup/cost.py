@@ -22,8 +22,8 @@ _LOG_SUM_EXP_BYTES = 4  # fused kernels keep one float32 for each row
 class Workload:
     """One layer of self-attention: B = batch, H = heads, T = tokens, d_head = head_dim; kv_heads None is H.
 
-    Raises: SoftlookupError for a size below 1, heads that are no multiple of kv_heads, an unknown dtype, and a
-    dropout that is no probability.
+    Raises: SoftlookupError for a size below 1, heads that are no multiple of kv_heads, an unknown dtype,
+    and a dropout that is no probability.
     """
 
     batch: int
@@ -119,7 +119,7 @@ def attention_cost(workload: Workload) -> Cost:
 
 
 def cost_json(workload: Workload, device: str = "cpu") -> dict[str, Any]:
-    """Return the workload, its cost, that of twice the tokens, and the kernel PyTorch would pick, as JSON values.
+    """Return the workload, its cost, that of twice the tokens and the kernel PyTorch picks, as JSON values.
 
     Raises: SoftlookupError when the device is not there.
     """

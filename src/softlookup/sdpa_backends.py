@@ -1,8 +1,8 @@
 """Which kernel F.scaled_dot_product_attention would run, and why the others refuse, found by asking PyTorch.
 
 Nothing is looked up in a table: every kernel is tried alone on tiny tensors with the same properties (dtype,
-width, groups of heads, mask, dropout, and the length modulo 64, on which alignment depends), and PyTorch says why
-it refuses.
+width, groups of heads, mask, dropout, and the length modulo 64, on which alignment depends), and PyTorch says
+why it refuses.
 """
 
 from __future__ import annotations
