@@ -1,0 +1,177 @@
+"""Write everything in docs/reference and the drawings that `softlookup explain` shows, from the code itself.
+
+    python scripts/write_docs.py            write what changed
+    python scripts/write_docs.py --check    write nothing; exit with 1 and say so when something drifted
+
+The drawings come from running each rule's wrong step, the rest from docstrings and the command line's own options.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from draw_rules import drawing_of
+
+from softlookup import catalog, cli
+from softlookup.report.rule_page import PARTS, drawing_lines, introduction, seen_in
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "softlookup"
+DRAWINGS = SOURCE / "checker" / "drawings.json"
+REFERENCE = ROOT / "docs" / "reference"
+FAMILIES = {
+    "0": "What no rule explains",
+    "1": "Visibility: who may look at whom",
+    "2": "Arithmetic",
+    "3": "Heads, layout, projections",
+    "4": "Rows that may look nowhere",
+    "5": "Positions",
+    "6": "Key/value cache",
+    "7": "Precision and backends",
+    "8": "Training",
+    "9": "Live models",
+}
+GENERATED = "<!-- Written by scripts/write_docs.py. Edit the code it comes from, then run `make docs`. -->\n"
+
+
+def documents() -> Iterator[tuple[Path, str]]:
+    """Yield every generated file with the text it should have."""
+    drawings = {entry.name: drawing for entry in catalog.rules() if (drawing := drawing_of(entry))}
+    yield DRAWINGS, _one_row_a_line(drawings)
+    yield REFERENCE / "rules.md", rules_page(drawings)
+    yield REFERENCE / "masks.md", masks_page()
+    yield REFERENCE / "cli.md", cli_page()
+
+
+def rules_page(drawings: dict[str, Any]) -> str:
+    """Return the page of all rules, family by family."""
+    lines = [
+        "# Rules",
+        "",
+        GENERATED,
+        "One rule is one bug class, and one file in `src/softlookup/checker/rules/`. The drawings show the weights",
+        "(or the output) of the smallest case that the wrong step changes: row = query, column = key, `.` is exactly",
+        "0, and `*` marks a cell that is 0 on one side only. `softlookup explain NAME` prints the same page.",
+    ]
+    family = ""
+    for entry in catalog.rules():
+        if entry.code[2] != family:
+            family = entry.code[2]
+            lines += ["", f"## SL{family}: {FAMILIES[family]}"]
+        lines += ["", *rule_section(entry, drawings.get(entry.name))]
+    return "\n".join(lines) + "\n"
+
+
+def rule_section(entry: catalog.Entry, drawing: dict[str, Any] | None) -> Iterator[str]:
+    """Yield the lines of one rule."""
+    yield f"### {entry.code} {entry.name}"
+    for paragraph in introduction(entry):
+        yield from ("", paragraph)
+    if drawn := drawing_lines(drawing):
+        yield from ("", "```text", *drawn, "```")
+    for title in PARTS:
+        if words := entry.part(title):
+            yield from ("", f"**{title}:** {words}")
+    if reports := seen_in(entry):
+        yield from (
+            "",
+            "**Seen in:** " + ", ".join(f"<{it}>" if it.startswith("http") else it for it in reports),
+        )
+
+
+def masks_page() -> str:
+    """Return the page of all masks: each file's own docstring, whose drawing a test compares with its predicate."""
+    lines = [
+        "# Masks",
+        "",
+        GENERATED,
+        "One visibility rule is one file in `src/softlookup/masks/`. `1`: this query (row) may look at this key",
+        "(column); `.`: it may not. The name says what is counted. Every drawing is compared with the code by a test.",
+    ]
+    for path in sorted((SOURCE / "masks").glob("[a-z]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if names & {"allowed", "bias"}:
+            lines += ["", f"## {path.stem.replace('_', ' ')}", "", ast.get_docstring(tree) or ""]
+    return "\n".join(lines) + "\n"
+
+
+def cli_page() -> str:
+    """Return the page of the command line: every command with its options."""
+    lines = ["# Command line", "", GENERATED, (cli.main.help or "").strip()]
+    for name, command in sorted(cli.main.commands.items()):
+        arguments = [it.make_metavar(click.Context(command)) for it in command.params if _is_argument(it)]
+        lines += ["", f"## `softlookup {' '.join([name, *arguments])}`", ""]
+        lines += [line.strip() for line in (command.help or "").strip().splitlines()]
+        options = [it for it in command.params if isinstance(it, click.Option)]
+        lines += ["", "| option | meaning | without it |", "|---|---|---|"]
+        lines += [_option_row(option) for option in options]
+    return "\n".join([*lines, "", _JSON]) + "\n"
+
+
+def _is_argument(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Argument)
+
+
+def _option_row(option: click.Option) -> str:
+    kind = option.type
+    value = ""
+    if isinstance(kind, click.Choice):
+        value = " " + " \\| ".join(str(choice) for choice in kind.choices)
+    elif not option.is_flag:
+        value = f" {option.metavar or kind.name.split()[0].upper()}"
+    default = option.default
+    without = f"`{default}`" if isinstance(default, (str, int, float)) and default not in {"", False} else ""
+    return f"| `{', '.join(option.opts)}`{value} | {option.help or ''} | {without} |"
+
+
+_JSON = """## JSON
+
+`softlookup check FILE --format json` prints one object: `softlookup` and `torch` (versions), `file`, `targets` and
+`skipped`. With several files it prints `{"files": [...]}`, one such object for each file that could be checked. The
+order of the keys is stable, and keys are only ever added.
+
+| in | keys |
+|---|---|
+| target | `name`, `kind` (function, module, cross), `line`, `contract`, `verdict`, `findings`, `notes` |
+| verdict | `clean`, `named`, `unrecognised` or `not-callable` |
+| contract | `layout`, `mask`, `causal`, `returns`, `empty_rows`, `scale`; others, and `declared`, only when known |
+| finding | `code`, `name`, `line`, `summary`, `fix`, `evidence` |
+| note | `code`, `name`, `summary` |
+| skipped | `name`, `line`, `reason` |
+
+A number that JSON cannot write is a text: `"nan"`, `"inf"`, `"-inf"`. Errors go to standard error as text."""
+
+
+def _one_row_a_line(drawings: dict[str, Any]) -> str:
+    """Return JSON in which each rule is one line: short to read, and short to compare."""
+    rows = [f"  {json.dumps(name)}: {json.dumps(drawing)}" for name, drawing in drawings.items()]
+    return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the documents, or with --check only say which have drifted."""
+    torch.set_num_threads(1)
+    drifted = []
+    for path, text in documents():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            drifted.append(path.relative_to(ROOT).as_posix())
+            if "--check" not in arguments:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+    if "--check" in arguments and drifted:
+        print("drifted from the code:", *drifted, "\nrun: python scripts/write_docs.py")
+        return 1
+    print(*(f"wrote {path}" for path in drifted), sep="\n") if drifted else print("documents are up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
