@@ -1,10 +1,9 @@
-"""Make the calls that a ``Call`` describes, here or in the child, and reduce what comes back to plain values."""
+"""Make the calls that a ``Call`` describes, here or in the child; reduce what comes back to plain values."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -24,14 +23,16 @@ def make_call(
 ) -> Answer:
     """Call ``function`` once with fresh copies of the tensors.
 
-    ``file`` is the target's own file: lines are those of frames that lie in it. Whatever the target raises is the
-    answer's failure, SystemExit and KeyboardInterrupt included.
+    ``file`` is the target's own file: lines are those of frames that lie in it. Whatever the target raises is
+    the answer's failure, SystemExit and KeyboardInterrupt included.
     """
     given = _Given(call, device)
     recorder = Recorder(file) if call.record else None
     serials = {key: recorder.serial(tensor) for key, tensor in given.top_level()} if recorder else {}
     _seed(call.seed)
-    result, failure, gradients, result_serials = None, None, {}, ()
+    result, failure = None, None
+    gradients: dict[int | str, Tensor | None] = {}
+    result_serials: tuple[int, ...] = ()
     try:
         with torch.set_grad_enabled(call.backward is not None):
             with recorder or contextlib.nullcontext():
@@ -56,7 +57,7 @@ def make_call(
 
 
 class _Given:
-    """The arguments of one call: copies, so that the caller's stay as they are; one tensor twice stays one tensor."""
+    """The arguments of one call: copies, the caller's stay as they are. A tensor given twice stays one."""
 
     def __init__(self, call: Call, device: torch.device | None) -> None:
         self._device = device
@@ -75,19 +76,20 @@ class _Given:
             leaf.requires_grad_(id(tensor) in self._wanted)
             self._originals[id(tensor)] = tensor
             self._leaves[id(tensor)] = leaf
-            # Not the leaf itself: autograd forbids to change a leaf in place, and that is not what is judged here.
+            # Not the leaf itself: autograd forbids to change a leaf in place, which is not judged here.
             with torch.enable_grad():
                 self._handed[id(tensor)] = spread(leaf) if self._strided else leaf.clone()
         return self._handed[id(tensor)]
 
     def top_level(self) -> Iterator[tuple[int | str, Tensor]]:
         """Yield the tensor arguments with their keys."""
-        for key, value in [*enumerate(self.args), *self.kwargs.items()]:
+        arguments: list[tuple[int | str, Value]] = [*enumerate(self.args), *self.kwargs.items()]
+        for key, value in arguments:
             if isinstance(value, Tensor):
                 yield key, value
 
     def changed(self) -> tuple[int | str, ...]:
-        """Return the keys of the arguments in which a tensor's values or shape differ from what was handed over."""
+        """Return the keys of the arguments in which a tensor is no longer as it was handed over."""
         different = {key for key in self._handed if not _equal(self._handed[key], self._originals[key])}
         arguments: list[tuple[int | str, Value]] = [*enumerate(self._call.args), *self._call.kwargs.items()]
         return tuple(
@@ -103,13 +105,11 @@ class _Given:
             return dict.fromkeys(asked.wrt)
         leaves = [self._leaves[id(_argument(self._call, key))] for key in asked.wrt]
         found = torch.autograd.grad(total, leaves, allow_unused=True)
-        return {
-            key: None if grad is None else _detached(grad) for key, grad in zip(asked.wrt, found, strict=True)
-        }
+        return {key: None if grad is None else grad.cpu() for key, grad in zip(asked.wrt, found, strict=True)}
 
 
 def spread(tensor: Tensor) -> Tensor:
-    """Return the same values in memory that is not contiguous, as ``x.view(B, T, H, d).transpose(1, 2)`` is."""
+    """Return the same values in memory that is not contiguous, as after splitting heads and transposing."""
     if tensor.dim() >= 2:
         axes = (-3, -2) if tensor.dim() >= 3 else (0, 1)
         swapped = tensor.transpose(*axes).clone(memory_format=torch.contiguous_format).transpose(*axes)
@@ -123,8 +123,8 @@ def spread(tensor: Tensor) -> Tensor:
 def plain(value: Any, on_tensor: Callable[[Tensor], Any], *, keep: bool = False, depth: int = 0) -> Value:
     """Reduce to tensors, numbers, strings, None, lists, tuples and dicts.
 
-    A namedtuple becomes a tuple, a dataclass or a mapping a dict, an array a tensor, and anything else (or, with
-    ``keep``, nothing else) the name of its class in angle brackets.
+    A namedtuple becomes a tuple, a dataclass or a mapping a dict, an array a tensor, and anything else the
+    name of its class in angle brackets; with ``keep`` it stays as it is.
     """
 
     def inner(item: Any) -> Value:
@@ -155,10 +155,6 @@ def plain(value: Any, on_tensor: Callable[[Tensor], Any], *, keep: bool = False,
 def failure_of(error: BaseException, file: str) -> Failure:
     """Return what was raised, and the deepest line of ``file`` that it passed through."""
     message = str(error).strip()[:2000]
-    if isinstance(error, OSError) and error.errno == errno.EFBIG:
-        message += " (a check may write 64 MiB to a file, and print as much)"
-    if isinstance(error, MemoryError) or "can't allocate memory" in message:
-        message = f"{message or 'out of memory'} (a check may take 8 GiB)"
     if isinstance(error, SyntaxError) and error.filename == file:
         return Failure(type(error).__name__, error.msg, error.lineno)
     return Failure(type(error).__name__, message, _deepest_line(error.__traceback__, file))
@@ -185,9 +181,9 @@ def _argument(call: Call, key: int | str) -> Value:
 
 
 def _seed(seed: int) -> None:
-    # Not torch.manual_seed: on a machine with an accelerator that would seed it too, now or when it is first used.
+    # Not torch.manual_seed: that would seed an accelerator too, now or when it is first used.
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)
 
 
@@ -200,7 +196,7 @@ def _detached(tensor: Tensor) -> Tensor | str:
     if tensor.layout != torch.strided and not tensor.is_nested:
         tensor = tensor.to_dense()
     if tensor.is_nested or not travels(tensor):
-        return f"<{str(tensor.dtype)} tensor>"
+        return f"<{tensor.dtype!s} tensor>"
     return tensor.detach().as_subclass(Tensor).cpu().clone()
 
 

@@ -1,6 +1,6 @@
 """The program of the guarded child: load one file, describe it, and make the calls that are asked for.
 
-It is started as a script by ``guard.launch`` with one JSON argument, and talks over the socket that it inherits.
+It is started as a script by ``guard.launch`` with one JSON argument, and talks over a socket it inherits.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from softlookup.checker.calls import Sketch
     from softlookup.checker.guard import Child  # noqa: F401 - the other end
-
-MODULE = "softlookup_target"
 
 
 def main() -> None:
@@ -28,12 +25,13 @@ def main() -> None:
     from softlookup.checker.guard import pack_frame
 
     channel = socket.socket(fileno=order["channel"])
+    os.register_at_fork(after_in_child=channel.close)  # a copy of us must not answer too
     channel.sendall(pack_frame({"at": "import torch"}))
     from softlookup.checker.serving import Server
 
     _limit_memory(order["memory_bytes"])
     sys.argv = [order["file"]]
-    Server(channel, order["file"], MODULE).run()
+    Server(channel, order["file"], _limits_in_words(order)).run()
     os._exit(0)  # without the target's exit handlers
 
 
@@ -52,6 +50,14 @@ def _limit(order: dict[str, Any]) -> None:
     # Should the parent die, nobody else watches the clock.
     signal.signal(signal.SIGALRM, _too_late)
     signal.setitimer(signal.ITIMER_REAL, order["wall_seconds"] + 5)
+
+
+def _limits_in_words(order: dict[str, Any]) -> dict[str, str]:
+    """Return, for each kind of failure that a limit can cause, the words that name the limit."""
+    return {
+        "memory": f"a check may take {order['memory_bytes'] / 2**30:g} GiB of memory",
+        "file": f"a check may print, or write to a file, {order['file_bytes'] / 2**20:g} MiB",
+    }
 
 
 def _too_late(_signal: int, _frame: FrameType | None) -> None:

@@ -1,12 +1,12 @@
-"""Run a file in a guarded child process. Imports no torch, so that parent and child can import it at the same time.
+"""Run a file in a guarded child process. No torch here: parent and child can then import it at the same time.
 
-A seat belt, not a sandbox against malice: the child cannot hold us past the time limit, fill the disk or the memory
-by accident, read our input, or leave processes and files behind; it still runs with the rights of the user. It sends
-back tensors and facts only, and the verdict is computed here from the tensors, so a file cannot print or patch
-itself a pass.
+A seat belt, not a sandbox against malice: the child cannot hold us past the time limit, fill the disk or the
+memory by accident, read our input, or leave processes and files behind; it still runs with the rights of the
+user. It sends back tensors and facts only, and the verdict is computed here from the tensors, so a file
+cannot print or patch itself a pass.
 
-Order of the frames: the child says ``{"at": "importing torch"}``, then ``{"at": "importing FILE"}``, then what the
-file holds, and then answers each request. A frame is a JSON header and a block of safetensors bytes.
+A message is a JSON header and a block of safetensors bytes. The child says what it is at
+(``{"at": "import torch"}``), then what the file holds, and then answers each request.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ import time
 import weakref
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from softlookup.checker.ending import MARK, end_process, exit_status, has_ended
 from softlookup.terms import SoftlookupError
 
 MIB = 2**20
-_SIZES = struct.Struct("<QQ")  # bytes of the JSON header, bytes of the tensor block
+SIZES = struct.Struct("<QQ")  # bytes of the JSON header, bytes of the tensor block
 _LARGEST_FRAME_BYTES = 2048 * MIB
 _POLL_SECONDS = 0.05  # how soon the end of the child is noticed when nothing arrives
-_TOKEN = "SOFTLOOKUP_CHILD"  # environment variable that marks every descendant of one child
+_BEFORE_THE_FILE = ("start Python", "import torch")
 _ALLOWED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
@@ -64,7 +65,7 @@ class Limits:
 def pack_frame(header: dict[str, Any], tensors: bytes = b"") -> bytes:
     """Return the bytes of one message."""
     text = json.dumps(header).encode()
-    return _SIZES.pack(len(text), len(tensors)) + text + tensors
+    return SIZES.pack(len(text), len(tensors)) + text + tensors
 
 
 def launch(path: str | os.PathLike[str], limits: Limits = Limits()) -> Child:
@@ -91,12 +92,13 @@ class Child:
     def __init__(self, file: Path, limits: Limits) -> None:
         self.file = file
         self.limits = limits
-        self.asked = "start Python"  # the last thing that was asked, for the message of a time-out
+        self.asked = _BEFORE_THE_FILE[0]  # the last thing that was asked, for the message of a time-out
         self.deadline = time.monotonic() + limits.wall_seconds
         self.folder = Path(tempfile.mkdtemp(prefix="softlookup-"))
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
         self._received = bytearray()
+        self._closed_because = "its process was closed"
         try:
             self._process = self._spawn(theirs)
         except OSError as error:
@@ -105,7 +107,7 @@ class Child:
         finally:
             theirs.close()
         # Also runs when the object is forgotten, and when the interpreter ends.
-        self._finish = weakref.finalize(self, _end, self._process, self._channel, self.folder)
+        self._finish = weakref.finalize(self, end_process, self._process, self._channel, self.folder)
 
     def __enter__(self) -> Child:
         return self
@@ -155,7 +157,7 @@ class Child:
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """Return the next message. Raises: TargetError when the child has ended or the time is over."""
         while True:
-            header_bytes, tensor_bytes = _SIZES.unpack(self._take(_SIZES.size))
+            header_bytes, tensor_bytes = SIZES.unpack(self._take(SIZES.size))
             if header_bytes + tensor_bytes > _LARGEST_FRAME_BYTES:
                 self._give_up("sent back more than can be read")
             text, tensors = self._take(header_bytes), self._take(tensor_bytes)
@@ -186,41 +188,52 @@ class Child:
 
     def _wait(self, *, writing: bool = False) -> bool:
         """Wait until the channel is ready or a moment has passed; say whether the child had ended before."""
+        if not self._finish.alive:
+            raise TargetError(f"{self.file.name}: {self._closed_because}")
         left = self.deadline - time.monotonic()
         if left <= 0:
             self._give_up(self._why_late())
-        if not self._finish.alive:
-            raise TargetError(f"{self.file.name}: its process is closed")
-        ended = _has_ended(self._process)
+        ended = has_ended(self._process)
         pause = 0.0 if ended else min(left, _POLL_SECONDS)
         channels = [self._channel]
         select.select([] if writing else channels, channels if writing else [], [], pause)
         return ended
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str) -> NoReturn:
+        self._closed_because = reason
         self.close()
         raise TargetError(f"{self.file.name}: {reason}")
 
     def _why_late(self) -> str:
         """Ask the child where it is, and say so."""
         stack = self.folder / "stack.txt"
-        if stack.exists() and not _has_ended(self._process):
+        if stack.exists() and not has_ended(self._process):
             os.kill(self._process.pid, signal.SIGUSR1)
             patience = time.monotonic() + 0.5
             while not self._last_line() and time.monotonic() < patience:
                 time.sleep(0.01)
-        return f"stopped after the time limit of {self.limits.wall_seconds:g} s while asked to {self.asked}{self._place()}"
+        limit = f"the time limit of {self.limits.wall_seconds:g} s"
+        return f"stopped after {limit} while asked to {self.asked}{self._place()}"
 
     def _how_it_ended(self) -> str:
-        try:
-            status = self._process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            return f"closed the channel while asked to {self.asked}"
+        patience = time.monotonic() + 1.0
+        while not has_ended(self._process):  # the channel closes a moment before the process ends
+            if time.monotonic() > patience:
+                return f"closed the channel while asked to {self.asked}"
+            time.sleep(0.01)
+        status = exit_status(self._process)
         if status >= 0:
-            return f"ended its own process (exit status {status}) while asked to {self.asked}"
+            return f"ended its own process (exit status {status}) while asked to {self.asked}{self._words()}"
         if -status == signal.SIGXCPU:
             return f"stopped after {self.limits.cpu_seconds} s of processor time while asked to {self.asked}"
         return f"crashed ({_signal_name(-status)}) while asked to {self.asked}{self._place()}"
+
+    def _words(self) -> str:
+        """Return the last line that Python printed when it could not even import torch."""
+        if self.asked not in _BEFORE_THE_FILE:
+            return ""
+        printed = (self.folder / "output.txt").read_text(errors="replace").strip()
+        return f": {printed.splitlines()[-1][:300]}" if printed else ""
 
     def _place(self) -> str:
         line = self._last_line()
@@ -239,8 +252,8 @@ class Child:
 def _environment(folder: Path) -> dict[str, str]:
     allowed = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    # No accelerator: the probes are tiny, and `"cuda" if torch.cuda.is_available()` then takes the checked path.
-    own = {"HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": "", _TOKEN: folder.name}
+    # No accelerator: the probes are tiny, and code that asks for one then takes the path that we check.
+    own = {"HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": "", MARK: folder.name}
     return {**allowed, **threads, **own}
 
 
@@ -249,53 +262,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Look without collecting the exit status: until then the number of its process group cannot be reused."""
-    if process.returncode is not None:
-        return True
-    if not hasattr(os, "waitid"):
-        return process.poll() is not None
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _end(process: subprocess.Popen[bytes], channel: socket.socket, folder: Path) -> None:
-    _kill_group(process.pid)
-    process.wait()
-    _kill_strays(folder.name)
-    channel.close()
-    for _ in range(20):  # something that is still dying may write once more
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.02)
-
-
-def _kill_group(leader: int) -> None:
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # nobody left; macOS says the latter of a dead leader
-        return
-
-
-def _kill_strays(token: str) -> None:
-    """Kill descendants that left the process group. Only where the system shows environments (Linux)."""
-    mark = f"{_TOKEN}={token}".encode()
-    for _ in range(20):  # again while they still multiply
-        strays = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if mark in _environment_of(entry)]
-        for stray in strays:
-            try:
-                os.kill(stray, signal.SIGKILL)
-            except OSError:
-                continue
-        if not strays:
-            return
-        time.sleep(0.02)
-
-
-def _environment_of(process: Path) -> bytes:
-    try:
-        return (process / "environ").read_bytes()
-    except OSError:
-        return b""

@@ -1,12 +1,13 @@
 """Note every torch function that a target calls, with the line of its file.
 
-Only the outermost call is noted: while one is made, the mode is off, so what ``F.softmax`` does inside stays unseen.
+Only the outermost call is noted: the mode is off while it is made, so what ``F.softmax`` does is unseen.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from torch import Tensor
@@ -113,17 +114,17 @@ class Recorder(TorchFunctionMode):
         return self._last_serial
 
     def _assign_storage(self, tensor: Tensor) -> None:
-        """Give the tensor a fresh number, and the same to everything that shares its memory: a view of it, its base."""
+        """Give a fresh number to the tensor, and the same to its views and its base: they changed with it."""
         fresh = self._assign(tensor)
         for alias in self._aliases.get(_storage(tensor), []):
             self._serials[id(alias)] = fresh
 
     def _line(self) -> int:
-        frame = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code.co_filename == self._file:
                 return frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return 0
 
 
@@ -155,7 +156,7 @@ def _version(tensor: Tensor) -> int:
 
 def _storage(tensor: Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):  # sparse tensors have none
         return id(tensor)
 
@@ -171,7 +172,7 @@ def _tensors(value: Any, depth: int = 0) -> Iterator[Tensor]:
 
 
 def _numbers(value: Any, depth: int = 0) -> Iterator[float]:
-    """Yield plain numbers, and what tensors of no dimension hold: ``x / torch.tensor(8.0)`` divides by a number."""
+    """Yield plain numbers, and those held by tensors of no dimension: ``x / torch.tensor(8.0)``."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield float(value)
     elif isinstance(value, Tensor):

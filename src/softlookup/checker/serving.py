@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import inspect
 import json
 import os
 import socket
 import sys
+from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -16,23 +18,24 @@ import torch
 from torch import nn
 
 from softlookup.checker import wire
-from softlookup.checker.calls import Failure, Sketch
 from softlookup.checker.calling import failure_of, make_call
-from softlookup.checker.guard import _SIZES, pack_frame
+from softlookup.checker.calls import Failure, Sketch
+from softlookup.checker.guard import SIZES, pack_frame
 from softlookup.checker.sketching import sketch_of
+
+MODULE_NAME = "softlookup_target"
 
 
 class Server:
     """Loads the file and answers one request at a time."""
 
-    def __init__(self, channel: socket.socket, file: str, module_name: str) -> None:
+    def __init__(self, channel: socket.socket, file: str, limits: dict[str, str]) -> None:
         torch.set_num_threads(1)
         self._channel = channel
         self._file = file
-        self._module_name = module_name
-        self._module = ModuleType(module_name)
+        self._limits = limits
+        self._module = ModuleType(MODULE_NAME)
         self._targets: list[Any] = []
-        self._own_process = os.getpid()
 
     def run(self) -> None:
         """Serve until the parent closes the channel."""
@@ -48,18 +51,16 @@ class Server:
                 self._perform(header["target"], header["calls"], tensors)
 
     def _load(self) -> Failure | None:
-        loader = SourceFileLoader(self._module_name, self._file)
-        spec = importlib.util.spec_from_loader(self._module_name, loader)
+        loader = SourceFileLoader(MODULE_NAME, self._file)
+        spec = importlib.util.spec_from_loader(MODULE_NAME, loader)
         assert spec is not None
         self._module = importlib.util.module_from_spec(spec)
-        sys.modules[self._module_name] = self._module  # dataclasses and inspect look there
+        sys.modules[MODULE_NAME] = self._module  # dataclasses and inspect look there
         sys.path.insert(0, os.path.dirname(self._file))  # as when it runs as a script: siblings come first
         try:
             loader.exec_module(self._module)
         except BaseException as error:
-            return failure_of(error, self._file)
-        finally:
-            self._leave_if_forked()
+            return self._failure(error)
         return None
 
     def _sketches(self) -> list[Sketch]:
@@ -70,31 +71,17 @@ class Server:
 
     def _is_own(self, value: Any) -> bool:
         if inspect.isroutine(value) or inspect.isclass(value):
-            return getattr(value, "__module__", None) == self._module_name
-        return isinstance(value, nn.Module) or (
-            type(value).__module__ == self._module_name and callable(value)
-        )
+            return getattr(value, "__module__", None) == MODULE_NAME
+        return isinstance(value, nn.Module) or (type(value).__module__ == MODULE_NAME and callable(value))
 
     def _pick(self, name: str, init: dict[str, Any] | None) -> None:
         """Find or build what the name says: ``function``, ``instance``, ``Class`` or ``Class.method``."""
         try:
-            target = self._module
-            for part in name.split("."):
-                if inspect.isclass(target) and not isinstance(
-                    inspect.getattr_static(target, part), staticmethod
-                ):
-                    target = _built(target, init)
-                target = getattr(target, part)
-            if inspect.isclass(target):
-                target = _built(target, init)
-            if not callable(target):
-                raise TypeError(f"{name} cannot be called: it is of type {type(target).__name__}")
+            target = _found(self._module, name, init)
             sketch = sketch_of(target, name)
         except BaseException as error:
-            self._send({"failure": vars(failure_of(error, self._file))})
+            self._send({"failure": vars(self._failure(error))})
             return
-        finally:
-            self._leave_if_forked()
         self._targets.append(target)
         self._send({"failure": None, "target": len(self._targets) - 1, "sketch": wire.write_sketch(sketch)})
 
@@ -102,12 +89,20 @@ class Server:
         target = self._targets[number]
         for call in wire.read_calls(calls, tensors):
             answer = make_call(target, call, self._file)
-            self._leave_if_forked()
+            if answer.failure:
+                answer = replace(answer, failure=self._explained(answer.failure))
             self._send(*wire.write_answer(answer))
 
-    def _leave_if_forked(self) -> None:
-        if os.getpid() != self._own_process:  # the target forked: only the first of us speaks to the parent
-            os._exit(0)
+    def _failure(self, error: BaseException) -> Failure:
+        return self._explained(failure_of(error, self._file))
+
+    def _explained(self, failure: Failure) -> Failure:
+        """Name the limit that was met, where one was."""
+        if failure.kind == "MemoryError" or "can't allocate memory" in failure.message:
+            return replace(failure, message=f"out of memory: {self._limits['memory']}")
+        if failure.kind == "OSError" and os.strerror(errno.EFBIG) in failure.message:
+            return replace(failure, message=f"file too large: {self._limits['file']}")
+        return failure
 
     def _say(self, what: str) -> None:
         self._send({"at": what})
@@ -116,10 +111,10 @@ class Server:
         self._channel.sendall(pack_frame(header, tensors))
 
     def _receive(self) -> tuple[dict[str, Any], bytes] | None:
-        sizes = self._take(_SIZES.size)
+        sizes = self._take(SIZES.size)
         if sizes is None:
             return None
-        header_bytes, tensor_bytes = _SIZES.unpack(sizes)
+        header_bytes, tensor_bytes = SIZES.unpack(sizes)
         header, tensors = self._take(header_bytes), self._take(tensor_bytes)
         return None if header is None or tensors is None else (json.loads(header), tensors)
 
@@ -131,6 +126,20 @@ class Server:
                 return None
             taken += piece
         return bytes(taken)
+
+
+def _found(module: ModuleType, name: str, init: dict[str, Any] | None) -> Any:
+    target: Any = module
+    for part in name.split("."):
+        bound = not isinstance(inspect.getattr_static(target, part, None), (staticmethod, classmethod))
+        if inspect.isclass(target) and bound:
+            target = _built(target, init)
+        target = getattr(target, part)
+    if inspect.isclass(target):
+        target = _built(target, init)
+    if not callable(target):
+        raise TypeError(f"it cannot be called, being of type {type(target).__name__}")
+    return target
 
 
 def _built(cls: type, init: dict[str, Any] | None) -> Any:

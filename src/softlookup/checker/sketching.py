@@ -24,7 +24,7 @@ _KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*arg
 def sketch_of(target: Any, name: str = "") -> Sketch:
     """Return the sketch of a function, a class or an instance that can be called.
 
-    The parameters are those of the call itself: of ``forward`` for a module, of ``__call__`` for other instances.
+    The parameters are those of the call itself: of ``forward`` for a module, of ``__call__`` else.
 
     >>> [parameter.name for parameter in sketch_of(lambda q, k, v: q).parameters]
     ['q', 'k', 'v']
@@ -58,7 +58,7 @@ def called_by(target: Any) -> Callable[..., Any]:
     if isinstance(target, nn.Module) or (inspect.isclass(target) and issubclass(target, nn.Module)):
         return target.forward
     if inspect.isclass(target):
-        return getattr(target, "__call__")  # noqa: B004 - the unbound function, not whether there is one
+        return target.__call__
     if _is_written_down(target) or isinstance(target, functools.partial):
         return target  # type: ignore[no-any-return]
     return getattr(target, "__call__", target)  # type: ignore[no-any-return] # noqa: B004

@@ -1,7 +1,7 @@
 """Targets: a callable of this process, or a name in a file that runs in a guarded child.
 
-What a child sends back are tensors and facts; the verdict is made from them here. A file can therefore not print or
-patch itself a pass. The guard is a seat belt and not a sandbox against malice.
+What a child sends back are tensors and facts; the verdict is made from them here. A file can therefore not
+print or patch itself a pass. The guard is a seat belt and not a sandbox against malice.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class FileTarget:
 
 
 class LocalTarget:
-    """A callable or a module of this process. Checking it leaves the module and all random states as they were.
+    """A callable or a module of this process. It and the random states are left as they were.
 
     Whatever the target raises is an answer, except that Ctrl-C still interrupts.
     """
@@ -167,7 +167,8 @@ def _module_of(function: Any) -> nn.Module | None:
 
 @contextlib.contextmanager
 def _random_states_kept() -> Iterator[None]:
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = range(torch.cuda.device_count()) if used else []
     state = random.getstate()
     with torch.random.fork_rng(devices):
         yield
@@ -176,7 +177,7 @@ def _random_states_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _module_kept(module: nn.Module | None) -> Iterator[None]:
-    """Put the module in evaluation mode, and afterwards give it back as it was: values, gradients, attributes."""
+    """Put the module in evaluation mode, and give it back as it was: flags, values, attributes."""
     if module is None:
         yield
         return

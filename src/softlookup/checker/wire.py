@@ -1,7 +1,7 @@
-"""Write calls, answers and sketches as JSON and safetensors bytes, and read them. Never pickle: reading runs no code.
+"""Write calls, answers and sketches as JSON and safetensors bytes; read them. Never pickle, which runs code.
 
-The writer lays the bytes out itself because the ones of the safetensors package need numpy; the reader is the
-package's own, which checks every offset.
+The writer lays the bytes out itself, because the one of the safetensors package needs numpy in some versions;
+the reader is the package's own, which checks every offset.
 """
 
 from __future__ import annotations
