@@ -5,19 +5,18 @@ The drawings are data: `softlookup explain` shows them without importing torch. 
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from softlookup import catalog
 from softlookup.attention import STEPS
-from softlookup.catalog import Entry
 from softlookup.checker.evidence import Evidence
+from softlookup.checker.hypotheses import Hypothesis, singles
 from softlookup.terms import Case, Contract
 
 Answers = tuple[Tensor, Tensor | None]  # output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]
@@ -71,13 +70,25 @@ def cases() -> Iterator[Case]:
                  allowed_mask=last_hidden.expand(1, 1, 1, 4))  # fmt: skip
 
 
-def drawing_of(entry: Entry) -> dict[str, Any] | None:
-    """Return {"case", "of", "wrong", "right"} of the plainest case that shows the rule, or None."""
-    module = entry.load()
+def drawings() -> dict[str, dict[str, Any]]:
+    """Return name -> {"case", "of", "wrong", "right"} for every rule that a map can show."""
+    hypotheses = singles(Evidence(Contract(), ()), "")
+    found = {}
+    for entry in catalog.rules():
+        wrong = [partial(_predict, hypothesis) for hypothesis in hypotheses if entry in hypothesis.entries]
+        if not wrong and hasattr(module := entry.load(), "mutant"):
+            wrong = [partial(_whole, module.mutant)]
+        if drawing := plainest(wrong):
+            found[entry.name] = drawing
+    return found
+
+
+def plainest(answers: Sequence[Callable[[Case], Answers]]) -> dict[str, Any] | None:
+    """Return the drawing of the plainest case that shows one of these wrong answers, or None."""
     fallback = None
     for case in cases():
         right = STEPS(case)
-        for answer in mutants(module):
+        for answer in answers:
             try:
                 shown = _difference(case, answer(case), right)
             except (RuntimeError, ValueError, IndexError, TypeError, KeyError):
@@ -88,24 +99,11 @@ def drawing_of(entry: Entry) -> dict[str, Any] | None:
     return fallback
 
 
-def mutants(module: ModuleType) -> Iterator[Callable[[Case], Answers]]:
-    """Yield the wrong lookups of a rule file: replaced steps, one for each variant, or a whole function."""
-    steps = {
-        name: step
-        for name in STEPS.__dataclass_fields__
-        if (step := getattr(module, name, None)) is not None and step.__module__ == module.__name__
-    }
-    variants = getattr(module, "VARIANTS", (None,))
-    if callable(variants):
-        variants = tuple(variants(Evidence(Contract(), ())))
-    for variant in variants if steps else ():
-        chosen = {
-            name: partial(step, variant=variant) if "variant" in inspect.signature(step).parameters else step
-            for name, step in steps.items()
-        }
-        yield STEPS.but(**chosen)
-    if not steps and hasattr(module, "mutant"):
-        yield partial(_whole, module.mutant)
+def _predict(hypothesis: Hypothesis, case: Case) -> Answers:
+    """Run the lookup with its replaced steps, and with whatever is wrong around it."""
+    around = hypothesis.edits.get("around")
+    answers: Answers = around(hypothesis.steps, case) if around else hypothesis.steps(case)
+    return answers
 
 
 def _whole(make: Callable[[], Callable[..., Any]], case: Case) -> Answers:

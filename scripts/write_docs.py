@@ -3,13 +3,14 @@
     python scripts/write_docs.py            write what changed
     python scripts/write_docs.py --check    write nothing; exit with 1 and say so when something drifted
 
-The drawings come from running each rule's wrong step, the rest from docstrings and the command line's own options.
+The drawings come from running each rule's wrong step, the rest from docstrings and the options themselves.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 import click
 import torch
-from draw_rules import drawing_of
+from draw_rules import drawings
 
 from softlookup import catalog, cli
 from softlookup.report.rule_page import PARTS, drawing_lines, introduction, seen_in
@@ -43,29 +44,30 @@ GENERATED = "<!-- Written by scripts/write_docs.py. Edit the code it comes from,
 
 def documents() -> Iterator[tuple[Path, str]]:
     """Yield every generated file with the text it should have."""
-    drawings = {entry.name: drawing for entry in catalog.rules() if (drawing := drawing_of(entry))}
-    yield DRAWINGS, _one_row_a_line(drawings)
-    yield REFERENCE / "rules.md", rules_page(drawings)
+    drawn = drawings()
+    yield DRAWINGS, _one_row_a_line(drawn)
+    yield REFERENCE / "rules.md", rules_page(drawn)
     yield REFERENCE / "masks.md", masks_page()
     yield REFERENCE / "cli.md", cli_page()
 
 
-def rules_page(drawings: dict[str, Any]) -> str:
+def rules_page(drawn: dict[str, Any]) -> str:
     """Return the page of all rules, family by family."""
     lines = [
         "# Rules",
         "",
         GENERATED,
-        "One rule is one bug class, and one file in `src/softlookup/checker/rules/`. The drawings show the weights",
-        "(or the output) of the smallest case that the wrong step changes: row = query, column = key, `.` is exactly",
-        "0, and `*` marks a cell that is 0 on one side only. `softlookup explain NAME` prints the same page.",
+        "One rule is one bug class, and one file in `src/softlookup/checker/rules/`. The drawings show the",
+        "weights (or the output) of the plainest case that the wrong step changes: row = query,",
+        "column = key, `.` is exactly 0, and `*` marks a cell that is 0 on one side only.",
+        "`softlookup explain NAME` prints the same page.",
     ]
     family = ""
     for entry in catalog.rules():
         if entry.code[2] != family:
             family = entry.code[2]
             lines += ["", f"## SL{family}: {FAMILIES[family]}"]
-        lines += ["", *rule_section(entry, drawings.get(entry.name))]
+        lines += ["", *rule_section(entry, drawn.get(entry.name))]
     return "\n".join(lines) + "\n"
 
 
@@ -74,26 +76,25 @@ def rule_section(entry: catalog.Entry, drawing: dict[str, Any] | None) -> Iterat
     yield f"### {entry.code} {entry.name}"
     for paragraph in introduction(entry):
         yield from ("", paragraph)
-    if drawn := drawing_lines(drawing):
-        yield from ("", "```text", *drawn, "```")
+    if lines := drawing_lines(drawing):
+        yield from ("", "```text", *lines, "```")
     for title in PARTS:
         if words := entry.part(title):
             yield from ("", f"**{title}:** {words}")
     if reports := seen_in(entry):
-        yield from (
-            "",
-            "**Seen in:** " + ", ".join(f"<{it}>" if it.startswith("http") else it for it in reports),
-        )
+        addresses = re.sub(r"(https?://[^\s,]+)", r"<\1>", ", ".join(reports))
+        yield from ("", f"**Seen in:** {addresses}")
 
 
 def masks_page() -> str:
-    """Return the page of all masks: each file's own docstring, whose drawing a test compares with its predicate."""
+    """Return the page of all masks: each is the docstring of its file."""
     lines = [
         "# Masks",
         "",
         GENERATED,
-        "One visibility rule is one file in `src/softlookup/masks/`. `1`: this query (row) may look at this key",
-        "(column); `.`: it may not. The name says what is counted. Every drawing is compared with the code by a test.",
+        "One visibility rule is one file in `src/softlookup/masks/`. `1`: this query (row) may look at",
+        "this key (column); `.`: it may not. The name says what is counted. A test compares every drawing",
+        "with the code.",
     ]
     for path in sorted((SOURCE / "masks").glob("[a-z]*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -129,20 +130,21 @@ def _option_row(option: click.Option) -> str:
         value = f" {option.metavar or kind.name.split()[0].upper()}"
     default = option.default
     without = f"`{default}`" if isinstance(default, (str, int, float)) and default not in {"", False} else ""
-    return f"| `{', '.join(option.opts)}`{value} | {option.help or ''} | {without} |"
+    meaning = (option.help or "").replace("|", "\\|")
+    return f"| `{', '.join(option.opts)}`{value} | {meaning} | {without} |"
 
 
 _JSON = """## JSON
 
-`softlookup check FILE --format json` prints one object: `softlookup` and `torch` (versions), `file`, `targets` and
-`skipped`. With several files it prints `{"files": [...]}`, one such object for each file that could be checked. The
-order of the keys is stable, and keys are only ever added.
+`softlookup check FILE --format json` prints one object: `softlookup` and `torch` (versions), `file`,
+`targets` and `skipped`. With several files it prints `{"files": [...]}`, one such object for each file that
+could be checked. The order of the keys is stable, and keys are only ever added.
 
 | in | keys |
 |---|---|
 | target | `name`, `kind` (function, module, cross), `line`, `contract`, `verdict`, `findings`, `notes` |
 | verdict | `clean`, `named`, `unrecognised` or `not-callable` |
-| contract | `layout`, `mask`, `causal`, `returns`, `empty_rows`, `scale`; others, and `declared`, only when known |
+| contract | `layout`, `mask`, `causal`, `returns`, `empty_rows`, `scale`; others only when known |
 | finding | `code`, `name`, `line`, `summary`, `fix`, `evidence` |
 | note | `code`, `name`, `summary` |
 | skipped | `name`, `line`, `reason` |
@@ -150,9 +152,9 @@ order of the keys is stable, and keys are only ever added.
 A number that JSON cannot write is a text: `"nan"`, `"inf"`, `"-inf"`. Errors go to standard error as text."""
 
 
-def _one_row_a_line(drawings: dict[str, Any]) -> str:
+def _one_row_a_line(drawn: dict[str, Any]) -> str:
     """Return JSON in which each rule is one line: short to read, and short to compare."""
-    rows = [f"  {json.dumps(name)}: {json.dumps(drawing)}" for name, drawing in drawings.items()]
+    rows = [f"  {json.dumps(name)}: {json.dumps(drawing)}" for name, drawing in drawn.items()]
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 

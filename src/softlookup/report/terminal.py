@@ -19,6 +19,7 @@ from softlookup.terms import Diagnosis, FileReport, Finding
 
 _AROUND = 2  # lines of source shown before and after the wrong one
 _LABEL_WIDTH = 10
+_DRAWN = {"case", "shown", "allowed", "weights", "output"}  # what the drawings say already
 _PAIRS = ("weights", "output")  # keys of the evidence that hold {"yours": matrix, "right": matrix}
 
 
@@ -92,7 +93,7 @@ def _finding(finding: Finding, lines: list[str]) -> RenderableType:
 def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
     """Yield the labelled lines under a finding: facts first, then what to do."""
     for key, value in finding.evidence.items():
-        if key not in {"case", "alternatives", *_PAIRS}:
+        if key not in _DRAWN and key != "alternatives":
             yield key.replace("_", " "), _fact(value)
     if alternatives := finding.evidence.get("alternatives"):
         yield "or perhaps", f"{_fact(alternatives)} (the same answers)"
@@ -123,8 +124,12 @@ def _drawings(evidence: dict[str, Any]) -> Iterator[RenderableType]:
         yours, right = as_matrix(pair.get("yours")), as_matrix(pair.get("right"))
         if yours is None or right is None:
             continue
-        case = evidence.get("case")
-        title = f"{key} of the smallest case" + (f", {case}" if case else "")
+        title = ", ".join(
+            [
+                f"{key} of the smallest case",
+                *(str(evidence[it]) for it in ("case", "shown") if it in evidence),
+            ]
+        )
         yield Group(Text(printable(title), style="dim"), Beside(yours, right, sums=key == "weights"))
 
 
