@@ -203,7 +203,9 @@ def require_a_key_in_every_row(allowed: Tensor | None, case: Case) -> None:
         return
     empty = empty.expand(rows)
     first: list[int] = empty.nonzero()[0].tolist()
-    leading = ["batch", "head"] if len(rows) <= 3 else [*(f"axis {n}" for n in range(len(rows) - 2)), "head"]
+    leading = (
+        ["batch", "head"] if len(rows) <= 3 else [*(f"axis {n} at" for n in range(len(rows) - 2)), "head"]
+    )
     names = [*leading[: len(rows) - 1], "query"]
     where = ", ".join(f"{name} {index}" for name, index in zip(names, first, strict=True))
     whole = len(rows) > 1 and bool(empty[first[0]].all())
