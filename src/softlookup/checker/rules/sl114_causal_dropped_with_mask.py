@@ -1,16 +1,24 @@
 """Giving a mask switches the causal rule off.
 
-Missed because: each rule works when it is tested alone; only a padded causal batch shows that the future is visible.
+Missed because: each rule works when it is tested alone; only a padded causal batch shows that the future is
+visible.
 
 Training: the model reads the next token whenever a batch has padding; the loss looks better than it is.
 
 Fix: combine the rules instead of choosing one: `allowed_mask & causal_mask`.
 
-Seen in: none of the collected reports; the shape of `if mask is None: causal`.
+Seen in: https://github.com/keras-team/keras/issues/23038 (the causal rule was lost on other branches),
+https://github.com/huggingface/candle/pull/3632
 """
 
+from torch import Tensor
+
 from softlookup.attention import visible as all_rules
+from softlookup.terms import Case
+
+LINE = ("visible", "hide", "normalize")
 
 
-def visible(case):
-    return all_rules(case) if case.allowed_mask is None else all_rules(case.but(causal=None))
+def visible(case: Case) -> Tensor | None:
+    given = case.allowed_mask is not None or case.additive_bias is not None
+    return all_rules(case.but(causal=None, window=None)) if given else all_rules(case)

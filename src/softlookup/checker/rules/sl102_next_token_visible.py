@@ -1,0 +1,31 @@
+"""The causal diagonal is off by one: every query also sees the next key.
+
+Missed because: the map still looks triangular, and one key too many is hard to see in a drawing.
+
+Training: the next token is the target, so the model reads its answer; the loss falls towards zero.
+
+Fix: keep the main diagonal as the last visible one: `torch.tril(ones, diagonal=0)`, or block `triu(ones,
+diagonal=1)`.
+
+Seen in: https://github.com/RVC-Boss/GPT-SoVITS/issues/965 (whether the diagonal matches the shift of the
+targets)
+"""
+
+import torch
+from torch import Tensor
+
+from softlookup.attention import visible as all_rules
+from softlookup.terms import Case
+
+LINE = ("visible", "hide")
+
+
+def visible(case: Case) -> Tensor | None:
+    allowed = all_rules(case)
+    if case.causal is None or allowed is None:
+        return allowed
+    q_len, k_len = case.q.shape[-2], case.k.shape[-2]
+    here = torch.arange(q_len)[:, None] + (k_len - q_len if case.causal == "bottom-right" else 0)
+    following = torch.arange(k_len) == here + 1  # [T_q, T_k]
+    others = all_rules(case.but(causal=None, window=None))
+    return allowed | (following if others is None else following & others)

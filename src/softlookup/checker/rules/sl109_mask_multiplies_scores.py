@@ -1,0 +1,37 @@
+"""The scores are multiplied by the mask: a hidden key gets score 0, and exp(0) is 1.
+
+Missed because: a zero looks like "nothing", and after the softmax the hidden keys are no longer compared with
+it.
+
+Training: hidden keys weigh as much as an average key; when real scores are negative they win.
+
+Fix: fill instead of multiplying: `scores.masked_fill(~allowed_mask, -math.inf)`.
+
+Seen in: https://github.com/georg-wolflein/good-features/pull/1, https://github.com/duoan/TorchCode/issues/17
+"""
+
+from torch import Tensor
+
+from softlookup.attention import hide as hide_all
+from softlookup.attention import visible as all_rules
+from softlookup.checker.calls import Recorded
+from softlookup.terms import Case
+
+LINE = ("hide",)
+VARIANTS = ("mask", "all")
+
+
+def visible(case: Case, variant: str) -> Tensor | None:
+    if variant == "mask":
+        return all_rules(case.but(allowed_mask=None))
+    return all_rules(Case(case.q, case.k, case.v, additive_bias=case.additive_bias))
+
+
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: str) -> Tensor:
+    mask = case.allowed_mask if variant == "mask" else all_rules(case.but(additive_bias=None))
+    return hide_all(scores if mask is None else scores * mask.to(scores.dtype), allowed, case)
+
+
+def recorded(calls: tuple[Recorded, ...]) -> bool:
+    """Filling with 0 (mask-fill-too-weak) gives the same scores, by another call."""
+    return not any(call.op.strip("_") in {"masked_fill", "where"} for call in calls)

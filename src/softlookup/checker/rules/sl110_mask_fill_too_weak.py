@@ -1,0 +1,130 @@
+"""Hidden keys are filled with a finite number that real scores can reach, so they keep weight.
+
+Missed because: the fill is typed once: 1e-9 for -1e9, a lost sign, a "large" constant from smaller scores.
+
+Training: padding or future keys take part; how much depends on the size of the scores, so it grows as they
+do.
+
+Fix: fill with minus infinity, or the lowest number of the dtype: `scores.masked_fill(~allowed_mask,
+-math.inf)`.
+
+Seen in: https://github.com/awslabs/gluonts/pull/1401, https://github.com/hyunwoongko/transformer/issues/10,
+https://github.com/TransformerLensOrg/TransformerLens/pull/366,
+https://github.com/30stomercury/Interaction-Aware-Attention-Network/issues/1
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from softlookup.attention import STEPS
+from softlookup.attention import hide as hide_all
+from softlookup.attention import repeat_kv_heads as one_head_each
+from softlookup.attention import scale as scale_scores
+from softlookup.attention import visible as all_rules
+from softlookup.checker.calls import Recorded
+from softlookup.checker.evidence import Evidence, Judgement, Observation
+from softlookup.terms import Case
+
+LINE = ("hide",)
+COMMON = (0.0, -1.0, -10.0, -50.0, -100.0, -1e3, -1e4, -1e5, -1e6, -1e8, -1e9, 1.0, 1e4, 1e9)
+#: Fills from here down are in use on purpose: -100 in Swin, -1e4 in BERT.
+DELIBERATE = -90.0
+
+Variant = tuple[float, str, str]
+
+
+def VARIANTS(evidence: Evidence) -> Iterator[Variant]:  # noqa: N802
+    """The fill that the answers show: after scaling or before it, by every rule or by the mask alone."""
+    reach = evidence.contract.max_score or 0.0
+    for fill, factor in [*_measured(evidence), (1e9, 1.0)]:
+        if fill > min(DELIBERATE, -reach):
+            for which in ("all", "mask", "mask last"):
+                yield fill, "scaled", which
+                yield _round(fill / factor), "unscaled", which
+
+
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: Variant) -> Tensor:
+    fill, when, which = variant
+    bias = case.additive_bias
+    finite = case if bias is None else case.but(additive_bias=bias.masked_fill(bias == -math.inf, 0.0))
+    level = scores.new_tensor(fill)
+    level = scale_scores(level, case) if when == "unscaled" else level
+    if which == "all":
+        scores = hide_all(scores, None, finite)
+        return scores if allowed is None else torch.where(allowed, scores, level)
+    given = all_rules(Case(case.q, case.k, case.v, case.allowed_mask, case.additive_bias))
+    others = all_rules(case.but(allowed_mask=None, additive_bias=None))
+    if which == "mask last":  # the weak fill overwrites the -inf of the other rules
+        scores = hide_all(scores, others, finite)
+        return scores if given is None else torch.where(given, scores, level)
+    scores = hide_all(scores, None, finite)
+    scores = scores if given is None else torch.where(given, scores, level)
+    return hide_all(scores, others, case.but(additive_bias=None))
+
+
+def judge(evidence: Evidence) -> Judgement | None:
+    """A fill of -100 or -1e4 leaks only once scores are as large: a note, unless they are said to be."""
+    for fill, _ in _measured(evidence):
+        if fill <= DELIBERATE:
+            reach = evidence.contract.max_score
+            text = f"hidden keys are filled with about {fill:g}: larger scores would let them in"
+            return Judgement({"fill": fill}, wrong=reach is not None and -reach <= fill, summary=text)
+    return None
+
+
+def recorded(calls: tuple[Recorded, ...]) -> bool:
+    """Multiplying by the mask (mask-multiplies-scores) gives the same scores as filling with 0."""
+    return any(call.op.strip("_") in {"masked_fill", "where"} for call in calls)
+
+
+def _measured(evidence: Evidence) -> list[tuple[float, float]]:
+    """Return (fill, scale factor of its case) as the clearest row of any probe shows it, at most one."""
+    found = [shown for seen in evidence.observations if (shown := _fill_of(seen)) is not None]
+    return [max(found)[1:]] if found else []
+
+
+def _fill_of(seen: Observation) -> tuple[float, float, float] | None:
+    """Return (share that leaks, fill, scale factor) of the row that shows the fill best.
+
+    With hidden keys at score f, a row is (A + u V) / (Z + u n), where u = exp(f), A and Z are the sums of
+    exp(score) * value and exp(score) over visible keys, V and n those of values and ones over hidden keys.
+    That is linear in u: u = (A - out Z) / (out n - V).
+    """
+    case = seen.case
+    if seen.output is None or seen.output.dtype.itemsize < 4 or not all(_finite(x) for x in (case.k, case.v)):
+        return None
+    case = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double())
+    allowed, values = all_rules(case), one_head_each(case.v, case)
+    plain = case.but(allowed_mask=None, additive_bias=None, causal=None, window=None, document_ids=None)
+    scores = scale_scores(STEPS.score(case.q, one_head_each(case.k, case), case), case)
+    output = seen.output.double()
+    if allowed is None or output.shape != STEPS(plain)[0].shape or case.additive_bias is not None:
+        return None
+    allowed = allowed.expand(scores.shape)
+    top = scores.masked_fill(~allowed, -math.inf).amax(dim=-1, keepdim=True)  # [..., T_q, 1]
+    share = (scores - top).exp().masked_fill(~allowed, 0.0)
+    rest, room = (~allowed).to(values.dtype) @ values, (~allowed).sum(dim=-1, keepdim=True)
+    direction = output * room - rest
+    u = ((share @ values - output * share.sum(dim=-1, keepdim=True)) * direction).sum(dim=-1, keepdim=True)
+    u = u / direction.square().sum(dim=-1, keepdim=True)
+    leak = u * room / (u * room + share.sum(dim=-1, keepdim=True))  # share of the hidden keys
+    clear = torch.where(
+        (u > 0) & leak.isfinite() & allowed.any(dim=-1, keepdim=True), leak * (1 - leak), -1.0
+    )
+    best = int(clear.flatten().argmax())
+    if clear.flatten()[best] < 1e-3:
+        return None
+    fill = float(u.flatten()[best].log() + top.flatten()[best])
+    return float(clear.flatten()[best]), _round(fill), float(scale_scores(scores.new_ones(()), case))
+
+
+def _finite(x: Tensor) -> bool:
+    return bool(x.isfinite().all())
+
+
+def _round(fill: float) -> float:
+    """Snap to a number that people type, when the measured one is next to it."""
+    return next((c for c in COMMON if abs(fill - c) <= max(2e-4, 2e-4 * abs(c))), fill)

@@ -1,0 +1,23 @@
+"""A sliding window was declared and does nothing: all earlier keys are visible.
+
+Missed because: short inputs fit into the window, and longer memory does not look like an error.
+
+Training: none that shows; memory and time grow with the square, and a cache of the window's size then
+disagrees.
+
+Fix: hide keys older than the window: `allowed_mask & (i - j < window)`.
+
+Seen in: https://github.com/jax-ml/jax/issues/32300, https://github.com/proger/hippogriff/issues/7,
+https://github.com/karpathy/nanochat/pull/456
+"""
+
+from torch import Tensor
+
+from softlookup.attention import visible as all_rules
+from softlookup.terms import Case
+
+LINE = ("visible", "hide", "normalize")
+
+
+def visible(case: Case) -> Tensor | None:
+    return all_rules(case.but(window=None))

@@ -1,0 +1,66 @@
+"""`~` negates the bits of an integer mask: 1 becomes -2 and 0 becomes -1, and both count as true.
+
+Missed because: the same line is right for boolean masks; tokenizers deliver integers.
+
+Training: every key is hidden, so rows become NaN or plain averages (or, the other way round, all are
+visible).
+
+Fix: make the mask boolean before negating it: `~mask.bool()`.
+
+Seen in: https://github.com/pytorch/pytorch/issues/24180, https://github.com/deepspeedai/DeepSpeed/issues/3319
+(the mirror image: `1 - mask` with a boolean mask)
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from softlookup.attention import STEPS, repeat_kv_heads
+from softlookup.checker.evidence import Evidence, Judgement
+from softlookup.terms import Case
+
+LINE = ("visible", "hide")
+
+
+def judge(evidence: Evidence) -> Judgement | None:
+    """With a boolean mask all is well; the same mask as integers hides everything, or nothing."""
+    seen = evidence.probe("integer-mask")
+    if seen is None or seen.output is None or seen.case.allowed_mask is None:
+        return None
+    case, mask = seen.case, seen.case.allowed_mask.bool()
+    exact = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double(), allowed_mask=mask)
+    output, real = seen.output.double(), replace(seen, case=exact).real_rows
+    if _same(output, evidence.steps(exact)[0], real):
+        return None
+    values = repeat_kv_heads(exact.v, exact)  # [B, H, T_k, d_v]
+    shares = mask.double().expand(*output.shape[:-1], values.shape[-2])
+    shapes = {
+        "every key is visible": evidence.steps(exact.but(allowed_mask=None))[0],
+        "every key is hidden: NaN": torch.full_like(output, math.nan),
+        "every key is hidden: zeros": torch.zeros_like(output),
+        "every key is hidden: plain averages": values.mean(dim=-2, keepdim=True).expand_as(output),
+        "scores are swamped: averages of the allowed keys": shares
+        @ values
+        / shares.sum(dim=-1, keepdim=True),
+    }
+    for effect, expected in shapes.items():
+        if _same(output, expected, real):
+            return Judgement({"mask dtype": "integer", "effect": effect}, seen_in=seen)
+    return None
+
+
+def _same(output: Tensor, expected: Tensor, rows: Tensor) -> bool:
+    return torch.allclose(output[rows], expected[rows], rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
+def mutant() -> Callable[..., Tensor]:
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        allowed = None if allowed_mask is None else ~(~allowed_mask).bool()
+        return STEPS(Case(q, k, v, allowed, causal="top-left" if is_causal else None))[0]
+
+    return attend

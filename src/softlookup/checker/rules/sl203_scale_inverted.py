@@ -1,0 +1,21 @@
+"""The scores are multiplied by sqrt(d_head) instead of divided by it.
+
+Missed because: `scores / scale` with `scale = d ** -0.5` reads like a division by the root.
+
+Training: the softmax picks one key from the first step on; gradients through it are almost zero.
+
+Fix: divide by the root, or multiply by its inverse: `scores * q.shape[-1] ** -0.5`.
+
+Seen in: https://github.com/esceptico/perceiver-io/issues/9,
+https://github.com/lucidrains/x-transformers/issues/190
+"""
+
+import math
+
+from torch import Tensor
+
+from softlookup.terms import Case
+
+
+def scale(scores: Tensor, case: Case) -> Tensor:
+    return scores * math.sqrt(case.q.shape[-1]) if case.scale is None else scores / case.scale

@@ -1,0 +1,20 @@
+"""The caller's scale has no effect: the usual 1/sqrt(d_head) is applied whatever was asked for.
+
+Missed because: nearly every caller wants the usual factor and never passes another one.
+
+Training: models with their own factor (muP, Gemma 2, T5) train and infer with the wrong softmax temperature.
+
+Fix: use the argument: `scale = scale if scale is not None else q.shape[-1] ** -0.5`, and pass it on.
+
+Seen in: https://github.com/huggingface/pytorch-image-models/issues/2280,
+https://github.com/tenstorrent/tt-metal/issues/33304
+"""
+
+from torch import Tensor
+
+from softlookup.attention import scale as scale_scores
+from softlookup.terms import Case
+
+
+def scale(scores: Tensor, case: Case) -> Tensor:
+    return scale_scores(scores, case.but(scale=None))

@@ -1,0 +1,45 @@
+"""The distance bias has the wrong sign: far keys are favoured, near ones pushed away.
+
+Missed because: `q_index - k_index` and `k_index - q_index` differ by a sign only, and both give a smooth
+ramp.
+
+Training: the model attends to the oldest tokens first, and gets worse the longer the input is.
+
+Fix: let the bias fall with distance: `slopes * (k_index - q_index)` for keys before the query.
+
+Seen in: https://github.com/meta-pytorch/attention-gym/pull/86
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from softlookup.attention import hide as hide_all
+from softlookup.terms import Case
+
+LINE = ("hide",)
+VARIANTS = ("the given bias", "built in, signed", "built in, by distance")
+
+
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: str) -> Tensor:
+    bias = case.additive_bias
+    if variant == "the given bias":
+        flipped = None if bias is None else torch.where(bias == -math.inf, bias, -bias)
+        return hide_all(scores, allowed, case.but(additive_bias=flipped))
+    if bias is not None:
+        return hide_all(scores, allowed, case)
+    q_len, k_len = scores.shape[-2:]
+    here = torch.arange(q_len)[:, None] + (k_len - q_len if case.causal == "bottom-right" else 0)
+    behind = here - torch.arange(k_len)  # [T_q, T_k]: how far back the key lies
+    behind = behind.abs() if variant == "built in, by distance" else behind
+    slopes = torch.tensor(_slopes(case.q.shape[-3]))[:, None, None]  # [H, 1, 1]
+    return hide_all(scores, allowed, case.but(additive_bias=slopes * behind))
+
+
+def _slopes(num_heads: int) -> list[float]:
+    """Return 2 ** (-8 h / H); not a power of two: fill up from twice as many heads (Press et al. 2021)."""
+    base = 2 ** math.floor(math.log2(num_heads))
+    slopes: list[float] = [2 ** (-8 * (h + 1) / base) for h in range(base)]
+    between: list[float] = [2 ** (-4 * (h + 1) / base) for h in range(0, 2 * base, 2)]
+    return slopes + between[: num_heads - base]

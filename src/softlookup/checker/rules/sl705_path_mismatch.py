@@ -1,0 +1,63 @@
+"""Two paths of the same code disagree: the fused and the manual one, or the output and the weights beside it.
+
+Missed because: each run takes one path; tests ask for weights, training does not.
+
+Training: the maps that are looked at are not the ones that were used, or results change with a flag.
+
+Fix: give both paths the same scale, mask and order of steps: compute one from the other where possible.
+
+Seen in: https://github.com/lucidrains/x-transformers/issues/190,
+https://github.com/pytorch/pytorch/issues/86120, https://github.com/pytorch/pytorch/issues/97111,
+https://github.com/karpathy/nanoGPT/issues/331, https://github.com/keras-team/keras/issues/23038
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from softlookup.attention import STEPS
+from softlookup.checker.evidence import Evidence, Judgement, Observation
+from softlookup.terms import Case
+
+LINE = ("normalize", "hide", "scale")
+
+
+def judge(evidence: Evidence) -> Judgement | None:
+    first: dict[str, Observation] = {}
+    for seen in evidence.probes("path-"):  # "path-KIND-NAME": the same case through several paths
+        twin = first.setdefault("-".join(seen.probe.split("-")[:2]), seen)
+        if seen.output is not None and twin.output is not None and not _same(seen.output, twin.output, seen):
+            return Judgement({"paths": [twin.probe, seen.probe]}, seen_in=seen)
+    for seen in evidence.observations:
+        if _weights_of_another_lookup(evidence, seen):
+            text = "The returned weights are not those that made the output."
+            return Judgement({"probe": seen.probe}, summary=text, seen_in=seen)
+    return None
+
+
+def _weights_of_another_lookup(evidence: Evidence, seen: Observation) -> bool:
+    case, weights = seen.case, seen.weights
+    if seen.output is None or weights is None or case.q.dtype.itemsize < 4:
+        return False
+    output, expected = evidence.steps(case)
+    if weights.shape != expected.shape or seen.output.shape != output.shape:
+        return False
+    rows = weights[seen.real_rows].double()
+    is_a_map = bool((rows >= 0).all()) and torch.allclose(rows.sum(dim=-1), rows.new_ones(()), rtol=1e-3)
+    return is_a_map and _same(seen.output, output, seen) and not _same(weights, expected, seen)
+
+
+def _same(a: Tensor, b: Tensor, seen: Observation) -> bool:
+    real = seen.real_rows
+    return torch.allclose(a[real].double(), b[real].double(), rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
+def mutant() -> Callable[..., tuple[Tensor, Tensor]]:
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        output = STEPS(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))[0]
+        return output, (q @ k.transpose(-2, -1)).softmax(dim=-1)  # for the plot: no scale, no mask
+
+    return attend

@@ -1,0 +1,45 @@
+"""A sample's output depends on its neighbours in the batch.
+
+Missed because: every sample alone is right, and a batch of one hides it.
+
+Training: validation scores depend on the batch size and order; one sample's labels can leak into another.
+
+Fix: take statistics within a sample: no mean, maximum or norm over dim 0 inside the layer.
+
+Seen in: none of the collected reports as such; by swapped axes in
+https://github.com/gazelle93/Transformer-Various-Positional-Encoding/issues/1
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from softlookup.checker.evidence import Evidence, Judgement
+from softlookup.terms import Case
+
+LINE = ("score", "mix")
+
+
+def around(run: Callable[[Case], tuple[Tensor, Tensor]], case: Case) -> tuple[Tensor, Tensor]:
+    if case.v.dim() < 3:
+        return run(case)
+    return run(case.but(v=case.v - case.v.mean(dim=0, keepdim=True)))  # a norm over the wrong axis
+
+
+def judge(evidence: Evidence) -> Judgement | None:
+    """Sample 0 is the same in both probes, its neighbours are not: its output may not move."""
+    one, other = evidence.probe("masked"), evidence.probe("neighbours")
+    if one is None or other is None or one.output is None or other.output is None:
+        return None
+    real = one.real_rows[0]
+    if _same(one.output[0][real], other.output[0][real]):
+        return None
+    if not _same(evidence.steps(one.case)[0][0][real], evidence.steps(other.case)[0][0][real]):
+        return None  # the named bug explains it
+    moved = float((one.output[0][real] - other.output[0][real]).abs().max())
+    return Judgement({"sample 0 moves by": moved}, seen_in=other)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-4, equal_nan=True)
