@@ -13,7 +13,7 @@ The rules themselves, each with its drawing, are the files of this folder: see `
 written.
 """
 
-from softlookup.masks.algebra import AllOf, AnyOf, Given, Mask, Opposite, Rule, visibility
+from softlookup.masks.algebra import AllOf, AnyOf, Given, Mask, Opposite
 from softlookup.masks.bias import Bias
 from softlookup.masks.builders import (
     alibi,
@@ -30,6 +30,7 @@ from softlookup.masks.builders import (
     sliding_window,
 )
 from softlookup.masks.discover import rule_file, rule_names
+from softlookup.masks.rule import Rule, visibility
 
 __all__ = [
     "AllOf",

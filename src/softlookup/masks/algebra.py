@@ -1,6 +1,6 @@
 """Masks that keep their structure: a tree of rules under ``&``, ``|`` and ``~``, dense only when asked.
 
-    Rule      one visibility rule with its parameters        causal(), padding([3, 5])
+    Rule      one visibility rule with its parameters        causal(), padding([3, 5]): see rule.py
     Given     a tensor that somebody made                    Mask.from_tensor(allowed_mask)
     AllOf     every part allows the key                      a & b & c
     AnyOf     some part allows the key                       a | b
@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softlookup.masks.discover import RuleFile, rule_file
 from softlookup.masks.questions import AXES, Point, Visibility
 from softlookup.terms import SoftlookupError
 
@@ -59,7 +58,7 @@ class Mask(Visibility):
         >>> Mask.from_tensor(torch.tensor([[True, False]])).explain(0, 1)
         'key 1 is hidden from query 0: the given tensor [1, 1, 1, 2]'
         """
-        return Given(_four_axes(allowed_mask).detach().clone())
+        return Given(_with_four_axes(allowed_mask).detach().clone())
 
     @abstractmethod
     def leaves(self) -> Iterator[Mask]:
@@ -84,67 +83,6 @@ class Mask(Visibility):
         raise SoftlookupError(
             "masks: a mask is neither true nor false.", hint="combine masks with & | ~, not with and, or, not"
         )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Rule(Mask):
-    """One visibility rule: the name of its file, its parameters, and how its builder spells it."""
-
-    name: str
-    items: tuple[tuple[str, Any], ...] = ()
-    spelled: str = ""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of the rule by name, complete."""
-        return dict(self.items)
-
-    @property
-    def _file(self) -> RuleFile:
-        return rule_file(self.name)
-
-    @property
-    def axes(self) -> frozenset[str]:
-        """The axes that the answer depends on."""
-        return frozenset(
-            {"T_k"} | ({"B"} if self.sizes["B"] else set()) | (set() if self._file.keys_only else {"T_q"})
-        )
-
-    @property
-    def sizes(self) -> dict[str, int | None]:
-        """The sizes that are fixed."""
-        return self._file.sizes(self.parameters)
-
-    def leaves(self) -> Iterator[Mask]:
-        """Yield the leaves of the tree."""
-        yield self
-
-    def _on(self, i: Tensor, j: Tensor, q_len: int, k_len: int) -> Tensor:
-        return self._file.on(self.parameters, i, j, q_len, k_len)
-
-    def _always_sees(self, q_len: int, k_len: int) -> frozenset[str]:
-        return self._file.always_sees(q_len=q_len, k_len=k_len, **self.parameters)
-
-    def _check_leaf(self, q_len: int, k_len: int) -> None:
-        if self._file.check_lengths:
-            self._file.check_lengths(q_len=q_len, k_len=k_len, **self.parameters)
-
-    def _tensors(self) -> list[Tensor]:
-        return [value for _, value in self.items if isinstance(value, Tensor)]
-
-    def _why_hidden(self, point: Point) -> str:
-        return _label(self)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rule) or self.name != other.name:
-            return False
-        return all(_same(a, b) for (_, a), (_, b) in zip(self.items, other.items, strict=True))
-
-    def __hash__(self) -> int:
-        return hash((self.name, *(tuple(v.shape) if isinstance(v, Tensor) else v for _, v in self.items)))
-
-    def __repr__(self) -> str:
-        return self.spelled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,16 +120,16 @@ class Given(Mask):
         return [self.allowed_mask]
 
     def _why_hidden(self, point: Point) -> str:
-        return f"the given tensor {_shape(self.allowed_mask)}"
+        return f"the given tensor {shape_of(self.allowed_mask)}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Given) and _same(self.allowed_mask, other.allowed_mask)
+        return isinstance(other, Given) and same_value(self.allowed_mask, other.allowed_mask)
 
     def __hash__(self) -> int:
         return hash(("given", *self.allowed_mask.shape))
 
     def __repr__(self) -> str:
-        return f"Mask.from_tensor(bool{_shape(self.allowed_mask)})"
+        return f"Mask.from_tensor(bool{shape_of(self.allowed_mask)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,7 +196,7 @@ class AnyOf(_Several):
         return frozenset().union(*(part._always_sees(q_len, k_len) for part in self.parts))
 
     def _why_hidden(self, point: Point) -> str:
-        return "neither " + " nor ".join(_label(part) for part in self.parts) + " shows it"
+        return "neither " + " nor ".join(label_of(part) for part in self.parts) + " shows it"
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.parts))
@@ -291,7 +229,7 @@ class Opposite(Mask):
         return frozenset()
 
     def _why_hidden(self, point: Point) -> str:
-        return f"{_label(self)} shows only what {_label(self.part)} hides"
+        return f"{label_of(self)} shows only what {label_of(self.part)} hides"
 
     def __invert__(self) -> Mask:
         return self.part
@@ -300,39 +238,20 @@ class Opposite(Mask):
         return f"~({self.part!r})" if isinstance(self.part, _Several) else f"~{self.part!r}"
 
 
-def visibility(name: str, /, **parameters: Any) -> Mask:
-    """Return the mask of any rule file of ``softlookup.masks`` by its name, also of one that has no builder.
-
-    Raises: SoftlookupError when there is no such rule, or its parameters are not accepted.
-
-    >>> visibility("window_counts_keys", window=2).explain(3, 1)
-    "key 1 is hidden from query 3: visibility('window_counts_keys', window=2)"
-    """
-    return spelled_rule(name, _call("visibility", repr(name), **parameters), **parameters)
-
-
-def spelled_rule(name: str, spelled: str, /, **parameters: Any) -> Rule:
-    """Return a rule that prints as ``spelled``, which is how its builder is called."""
-    return Rule(name, rule_file(name).complete(parameters), spelled)
-
-
-def _call(function: str, *arguments: str, **named: Any) -> str:
-    shown = (f"{name}={_shape(v) if isinstance(v, Tensor) else repr(v)}" for name, v in named.items())
-    return f"{function}({', '.join([*arguments, *shown])})"
-
-
-def _label(mask: Mask) -> str:
+def label_of(mask: Mask) -> str:
     """How a sentence names a mask: as it is written, less the empty brackets."""
     if isinstance(mask, Given):
-        return f"the given tensor {_shape(mask.allowed_mask)}"
+        return f"the given tensor {shape_of(mask.allowed_mask)}"
     return repr(mask).replace("()", "")
 
 
-def _shape(tensor: Tensor) -> str:
+def shape_of(tensor: Tensor) -> str:
+    """Write the sizes of a tensor as a list."""
     return str(list(tensor.shape))
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_value(a: Any, b: Any) -> bool:
+    """Compare two parameters: tensors by their entries, on whatever device."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return torch.equal(a.cpu(), b.cpu())
     return type(a) is type(b) and bool(a == b)
@@ -342,7 +261,7 @@ def _as_mask(other: Mask | Tensor) -> Mask:
     return other if isinstance(other, Mask) else Mask.from_tensor(other)
 
 
-def _four_axes(allowed_mask: Tensor) -> Tensor:
+def _with_four_axes(allowed_mask: Tensor) -> Tensor:
     if not isinstance(allowed_mask, Tensor) or allowed_mask.dtype != torch.bool:
         got = str(allowed_mask.dtype) if isinstance(allowed_mask, Tensor) else type(allowed_mask).__name__
         raise SoftlookupError(

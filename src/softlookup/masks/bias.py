@@ -55,12 +55,12 @@ class Bias:
 
         Raises: SoftlookupError when the lengths do not fit the mask.
         """
+        visible = None if self.mask is None else self.mask.dense(q_len, k_len, device=device)
+        device = device if visible is None else visible.device
         i = torch.arange(q_len, device=device)[:, None]
         j = torch.arange(k_len, device=device)[None, :]
         bias = rule_file(self.name, "bias").on(self.parameters, i, j, q_len, k_len)  # [1, H, q_len, k_len]
-        if self.mask is None:
-            return bias
-        return torch.where(self.mask.dense(q_len, k_len, device=device), bias, -math.inf)
+        return bias if visible is None else torch.where(visible, bias, -math.inf)
 
     def empty_rows(self, q_len: int, k_len: int) -> list[tuple[int, int, int]]:
         """Return (batch, head, query) of every query that may look at no key: see ``Mask.empty_rows``."""

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from softlookup.masks.accept import choice, ids, whole_number
-from softlookup.masks.algebra import Mask, spelled_rule
+from softlookup.masks.algebra import Mask
 from softlookup.masks.bias import Bias
 from softlookup.masks.discover import rule_file
+from softlookup.masks.rule import spelled_rule
 from softlookup.terms import Corner
 
 #: One number for all samples, or one for each.

@@ -6,7 +6,7 @@ defines ``allowed`` is a rule (``bias`` instead of ``allowed``: a float that is 
 may also define
 
     parameters(**given) -> dict     check the parameters and return them complete, defaults filled in
-    PER_SAMPLE = ("name",)          parameters with one number per sample: int, or a tuple of B ints
+    PER_SAMPLE = ("name",)          parameters that count keys, one for all samples or a tuple of B
     PER_TOKEN = ("name",)           parameters with one id per sample and key: tensor [B, T_k]
     PER_HEAD = ("name",)            parameters with one number per head
     KEYS_ONLY = True                the answer is the same for every query

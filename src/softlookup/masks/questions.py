@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 
 class Visibility(ABC):
-    """A rule or a combination of rules: the questions are answered from the few things that each kind tells."""
+    """A rule or a combination of rules: what each kind tells, and the questions that it answers."""
 
     @property
     @abstractmethod
@@ -105,8 +105,9 @@ class Visibility(ABC):
     ) -> str:
         """Say whether query i may look at key j, and which rules hide it.
 
-        Lengths that are not given are those that the mask fixes, or else the smallest that hold both i and j;
-        rules that count from the last key (corner="bottom-right", left padding) need the real ones.
+        Lengths that are not given are those that the mask fixes, or else the smallest that hold i, j and each
+        length in the mask; rules that count from the last key (corner="bottom-right", left padding) need the
+        real ones.
 
         Raises: SoftlookupError for a position, sample or head outside the mask, or lengths that do not fit.
 
@@ -118,7 +119,7 @@ class Visibility(ABC):
         """
         square = max(i, j) + 1
         q_len = (self.sizes["T_q"] or square) if q_len is None else q_len
-        k_len = (self.sizes["T_k"] or square) if k_len is None else k_len
+        k_len = (self.sizes["T_k"] or max(square, self._least_k_len())) if k_len is None else k_len
         self._check(q_len, k_len)
         point = Point(i, j, q_len, k_len, batch, head)
         self._check_point(point)
@@ -172,6 +173,10 @@ class Visibility(ABC):
 
     def _tensors(self) -> list[Tensor]:
         return []
+
+    def _least_k_len(self) -> int:
+        """The fewest keys that the lengths in the mask allow."""
+        return max((leaf._least_k_len() for leaf in self.leaves() if leaf is not self), default=0)
 
     def _check(self, q_len: int, k_len: int) -> None:
         """Refuse lengths that are no lengths, or that the mask was not made for."""
