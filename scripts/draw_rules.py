@@ -20,14 +20,15 @@ from softlookup.checker.hypotheses import Hypothesis, singles
 from softlookup.terms import Case, Contract
 
 Answers = tuple[Tensor, Tensor | None]  # output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]
+INTEGER_MASKS = {"integer-mask-negated-bitwise"}  # rules that a boolean mask does not show
 SEEN_FROM = 0.03  # a difference in the drawing, not in the third decimal
 
 
 def a_case(name: str, sizes: tuple[int, int, int, int], **rules: Any) -> Case:
-    """Return a case of B, H, T_q, T_k with d_head 4 and d_v 2; values are sines, so that they stay put."""
+    """Return a case of B, H, T_q, T_k with d_head 4; values are sines, so that they stay put."""
     B, H, T_q, T_k = sizes
     H_kv = rules.pop("kv_heads", H)
-    size = rules.pop("size", 1.5)
+    d_v, size = rules.pop("d_v", 2), rules.pop("size", 1.5)
     dtype = rules.pop("dtype", torch.float64)
 
     def numbers(shape: tuple[int, ...], step: float) -> Tensor:
@@ -35,7 +36,7 @@ def a_case(name: str, sizes: tuple[int, int, int, int], **rules: Any) -> Case:
         return (torch.arange(1, count + 1, dtype=torch.float64) * step).sin().reshape(shape)
 
     q, k = size * numbers((B, H, T_q, 4), 2.4), size * numbers((B, H_kv, T_k, 4), 1.7)
-    v = 3 * numbers((B, H_kv, T_k, 2), 2.9)
+    v = 3 * numbers((B, H_kv, T_k, d_v), 2.9)
     return Case(q.to(dtype), k.to(dtype), v.to(dtype), name=name, **rules)
 
 
@@ -66,6 +67,8 @@ def cases() -> Iterator[Case]:
     )
     zero = a_case("key 1 scores exactly 0, the last key is padding", (1, 1, 4, 4))
     yield zero.but(k=_with_zeros(zero.k), allowed_mask=last_hidden.expand(1, 1, 1, 4))
+    yield a_case("values as wide as keys", (1, 1, 3, 3), d_v=4)
+    yield a_case("query 0 may look nowhere", (1, 1, 3, 3), allowed_mask=_rows_from(1, 3))
     yield a_case("float16, the last key is padding", (1, 1, 4, 4), dtype=torch.float16,
                  allowed_mask=last_hidden.expand(1, 1, 1, 4))  # fmt: skip
 
@@ -77,7 +80,7 @@ def drawings() -> dict[str, dict[str, Any]]:
     for entry in catalog.rules():
         wrong = [partial(_predict, hypothesis) for hypothesis in hypotheses if entry in hypothesis.entries]
         if not wrong and hasattr(module := entry.load(), "mutant"):
-            wrong = [partial(_whole, module.mutant)]
+            wrong = [partial(_whole, module.mutant, integers=entry.name in INTEGER_MASKS)]
         if drawing := plainest(wrong):
             found[entry.name] = drawing
     return found
@@ -106,15 +109,15 @@ def _predict(hypothesis: Hypothesis, case: Case) -> Answers:
     return answers
 
 
-def _whole(make: Callable[[], Callable[..., Any]], case: Case) -> Answers:
-    """Run a mutant that is a function of its own. It knows a mask, given as integers, and the causal flag."""
+def _whole(make: Callable[[], Callable[..., Any]], case: Case, *, integers: bool) -> Answers:
+    """Run a mutant that is a function of its own. It knows a mask and the causal flag."""
     beyond = (case.window, case.document_ids, case.scale, case.additive_bias)
     if any(rule is not None for rule in beyond) or case.causal == "bottom-right":
         raise ValueError("it has no parameter for this")
     q, k, v = case.q.clone(), case.k.clone(), case.v.clone()
     extra: dict[str, Any] = {}
     if case.allowed_mask is not None:
-        extra["allowed_mask"] = case.allowed_mask.long()
+        extra["allowed_mask"] = case.allowed_mask.long() if integers else case.allowed_mask.clone()
     if case.causal is not None:
         extra["is_causal"] = True
     result = make()(q, k, v, **extra)
@@ -152,6 +155,11 @@ def _distance(T: int) -> Tensor:
 def _padding(B: int, T: int) -> Tensor:
     """[B, 1, 1, T] bool: sample b has b padded keys at the end."""
     return (torch.arange(T) < T - torch.arange(B)[:, None])[:, None, None]
+
+
+def _rows_from(first: int, T: int) -> Tensor:
+    """[1, 1, T, T] bool: queries before ``first`` may look nowhere, the others everywhere."""
+    return (torch.arange(T) >= first)[:, None].expand(1, 1, T, T)
 
 
 def _with_zeros(k: Tensor) -> Tensor:

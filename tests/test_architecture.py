@@ -21,33 +21,49 @@ LAYERS = {
     "softlookup.terms": (0, 0),
     "softlookup.catalog": (1, 0),
     "softlookup.attention_inputs": (2, 0),
+    "softlookup.multihead_inputs": (2, 0),
+    "softlookup.portable_weights": (2, 0),
+    "softlookup.sdpa_backends": (2, 0),
     "softlookup.masks.predicate": (2, 0),
     "softlookup.masks.accept": (2, 0),
-    "softlookup.masks.*": (2, 1),
+    "softlookup.masks.*": (2, 1),  # one file a rule, and discover, which finds them
+    "softlookup.masks.questions": (2, 1),
     "softlookup.masks.algebra": (2, 2),
-    "softlookup.masks": (2, 3),
+    "softlookup.masks.bias": (2, 3),
+    "softlookup.masks.rule": (2, 3),
+    "softlookup.masks.builders": (2, 4),
+    "softlookup.masks": (2, 5),
     "softlookup.report.matrices": (2, 0),
     "softlookup.report.plain_words": (2, 0),
     "softlookup.report.*": (2, 1),
     "softlookup.report": (2, 2),
-    "softlookup.portable_weights": (2, 0),
     "softlookup.attention": (3, 0),
     "softlookup.multihead": (4, 0),
     "softlookup.cost": (4, 0),
     "softlookup.training_masks": (4, 0),
     "softlookup.checker.calls": (5, 0),
     "softlookup.checker.layouts": (5, 0),
-    "softlookup.checker.guard": (5, 0),
+    "softlookup.checker.ending": (5, 0),
+    "softlookup.checker.probes": (5, 0),
     "softlookup.checker.wire": (5, 1),
     "softlookup.checker.recorder": (5, 1),
+    "softlookup.checker.guard": (5, 1),
+    "softlookup.checker.reading": (5, 1),
+    "softlookup.checker.sketching": (5, 1),
     "softlookup.checker.evidence": (5, 1),
+    "softlookup.checker.calling": (5, 2),
     "softlookup.checker.rules.*": (5, 2),
     "softlookup.checker.variants.*": (5, 2),
     "softlookup.checker.rules": (5, 2),
     "softlookup.checker.variants": (5, 2),
-    "softlookup.checker.reading": (5, 3),
-    "softlookup.checker.probes": (5, 3),
-    "softlookup.checker.plan": (5, 4),
+    "softlookup.checker.plan": (5, 2),
+    "softlookup.checker.locate": (5, 2),
+    "softlookup.checker.hypotheses": (5, 2),
+    "softlookup.checker.serving": (5, 3),
+    "softlookup.checker.target": (5, 3),
+    "softlookup.checker.adapt": (5, 3),
+    "softlookup.checker.child": (5, 4),
+    "softlookup.checker.exhibit": (5, 4),
     "softlookup.checker.diagnose": (5, 9),
     "softlookup.checker": (5, 10),
     "softlookup.cli": (7, 0),
@@ -57,7 +73,7 @@ DOOR = "softlookup"  # imports nothing at run time, so everybody may read its ve
 
 #: Modules that must load without torch.
 NO_TORCH = ("softlookup", "softlookup.terms", "softlookup.catalog", "softlookup.cli")
-MAY_EXIT_OR_READ_ARGV = {"softlookup.cli"}
+MAY_EXIT_OR_READ_ARGV = {"softlookup.cli", "softlookup.checker.child"}  # the child is a program of its own
 REQUIRED_LIBRARIES = {"torch", "click", "rich", "safetensors"}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager"}
 
@@ -249,6 +265,8 @@ def test_no_public_function_shares_its_name_with_a_module_beside_it(module):
     package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
     beside = {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == package}
     public = {node.name for node in tree(module).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    if package == "softlookup.masks":
+        public -= {"bias"}  # what a mask file must define; nothing re-exports it
     assert not public & beside
 
 

@@ -249,7 +249,7 @@ def forward_and_backward(tensors, rows, **options):
     """The output of some rows, and the gradients of q, k and v when only these rows have a loss."""
     q, k, v = (tensor.clone().requires_grad_() for tensor in tensors)
     output = scaled_dot_product_attention(q, k, v, **options)[0][..., rows, :]
-    (output * torch.arange(output.numel()).view(output.shape)).sum().backward()
+    (output * torch.linspace(-1, 1, output.numel()).view(output.shape)).sum().backward()
     return [output.detach(), q.grad, k.grad, v.grad]
 
 
@@ -280,6 +280,13 @@ def test_rows_before_a_broken_key_do_not_learn_of_it(value, places):
     got = forward_and_backward((q, k, v), early, is_causal=True)
     for ours, theirs in zip(got, expected, strict=True):
         assert_close(ours, theirs)
+
+
+def test_a_hidden_value_that_is_huge_does_not_overflow_into_gradients():
+    q, k, v = draw_qkv(2, 3, sizes=(5, 5, 64, 64), dtype=torch.float16)
+    v[..., 3, :] = 6e4
+    got = forward_and_backward((q, k, v), slice(0, 3), is_causal=True)
+    assert all(tensor.isfinite().all() for tensor in got)
 
 
 def test_a_broken_key_that_is_visible_is_not_hushed_up():

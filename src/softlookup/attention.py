@@ -208,11 +208,20 @@ def scaled_dot_product_attention(
 
 def _with_broken_keys_contained(case: Case) -> tuple[Tensor, Tensor]:
     """Run the steps so that a query that looks at a broken key does not spoil the gradients of the others."""
-    output, weights = STEPS(case)
+    output, weights = _GUARDED(case)
     if torch.isfinite(case.k).all():
         return output, weights
     lost = weights.isnan().any(dim=-1, keepdim=True)  # [..., T_q, 1]: these rows looked at a broken key
     # Their answer is NaN anyway, but in backward 0 * NaN would reach every key: run them as empty rows.
     allowed = ~lost if case.allowed_mask is None else case.allowed_mask & ~lost
-    output, weights = STEPS(case.but(q=case.q.masked_fill(lost, 0.0), allowed_mask=allowed))
+    output, weights = _GUARDED(case.but(q=case.q.masked_fill(lost, 0.0), allowed_mask=allowed))
     return output.masked_fill(lost, math.nan), weights.masked_fill(lost, math.nan)
+
+
+def _settle_every_hidden_key(weights: Tensor, allowed: Tensor | None, case: Case) -> Tensor:
+    """[..., T_q, T_k]: as ``settle``; hidden weights are 0 already; the fill stops gradients there."""
+    # A huge hidden value makes the gradient of its weight overflow, and softmax turns that into 0 * inf.
+    return weights if allowed is None else weights.masked_fill(~allowed, 0.0)
+
+
+_GUARDED = STEPS.but(settle=_settle_every_hidden_key)

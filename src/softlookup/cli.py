@@ -154,7 +154,7 @@ def rules(no_color: bool) -> None:
     _print(rules_renderable(catalog.rules()), no_color=no_color)
 
 
-@main.command()
+@main.command("cost")
 @click.option("--batch", type=int, required=True, help="Independent samples, B.")
 @click.option("--heads", type=int, required=True, help="Query heads, H.")
 @click.option("--tokens", type=int, required=True, help="Tokens of one sample, T.")
@@ -174,7 +174,7 @@ def rules(no_color: bool) -> None:
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people or tools."
 )
-def cost(device: str, form: str, **sizes: Any) -> None:
+def count_cost(device: str, form: str, **sizes: Any) -> None:
     """Count what one attention layer stores and computes, and say which kernel PyTorch picks here."""
     from softlookup.cost import Workload, cost_json, cost_report
 
@@ -195,7 +195,7 @@ def _check_file(
             got=path,
             hint="give the path as seen from the current directory",
         )
-    from softlookup.checker.diagnose import check_file
+    from softlookup.checker.files import check_file
 
     return check_file(path, name, contract=contract, init=init, timeout=timeout)
 

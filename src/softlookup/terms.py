@@ -63,7 +63,8 @@ class Case:
     allowed_mask: bool, broadcastable to [..., H, T_q, T_k], True = this query may look at this key
     additive_bias: float, broadcastable likewise, added to the scaled scores; -inf hides
     causal: hide keys after the query, counted from the first key ("top-left") or the last ("bottom-right")
-    window: causal sliding window: how many keys a query sees, itself included
+    window: sliding window: how many keys a query sees, itself included, counted backwards
+    window_ahead: the window reaches as far forward as it does backward
     document_ids: [B, T] packed documents: a query sees only keys of its own document
     scale: factor on the scores; None is 1 / sqrt(d_head)
     """
@@ -75,6 +76,7 @@ class Case:
     additive_bias: Tensor | None = None
     causal: Corner | None = None
     window: int | None = None
+    window_ahead: bool = False
     document_ids: Tensor | None = None
     scale: float | None = None
     dropout_p: float = 0.0

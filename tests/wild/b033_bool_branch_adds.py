@@ -15,7 +15,7 @@ def multi_head_scores_to_context(query, key, value, key_padding_mask=None):
     if key_padding_mask is not None:
         pad = key_padding_mask[:, None, None, :]
         if pad.dtype == torch.bool:
-            scores = scores + pad.to(scores.dtype)  # bug
+            scores = scores + pad  # bug
         else:
-            scores = scores + pad
+            scores = scores + pad.to(scores.dtype)
     return torch.matmul(scores.softmax(dim=-1), value)

@@ -39,6 +39,7 @@ class Sketch:
     init_parameters: tuple[Parameter, ...] = ()  # of the constructor, when it is a class
     bases: tuple[str, ...] = ()
     source: str = ""
+    num_weights: int = 0  # tensors with trained values, when it is a built module
 
 
 @dataclass(frozen=True)

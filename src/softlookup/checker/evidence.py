@@ -25,6 +25,8 @@ class Observation:
     gradients: dict[str, Tensor] = field(default_factory=dict)  # of sum(output * cotangent): "q", "k", "v"
     cotangent: Tensor | None = None  # [B, H, T_q, d_v]
     recorded: tuple[Recorded, ...] = ()
+    serials: dict[int, str] = field(default_factory=dict)  # serial number of an argument in the record -> its role
+    compared: bool = True  # takes part in naming by forward values
 
     @property
     def real_rows(self) -> Tensor:

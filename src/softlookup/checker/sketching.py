@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import os
@@ -42,6 +43,7 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
         init_parameters=_parameters(target.__init__, without_self=True) if inspect.isclass(target) else (),
         bases=tuple(f"{b.__module__}.{b.__qualname__}" for b in _ancestors(target)),
         source=source,
+        num_weights=len(list(target.parameters())) if isinstance(target, nn.Module) else 0,
     )
 
 
@@ -97,7 +99,7 @@ def _parameters(function: Callable[..., Any], *, without_self: bool = False) -> 
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # written in C, without a signature
-        return ()
+        return _documented_parameters(function)
     if without_self and found and found[0].kind is not inspect.Parameter.VAR_POSITIONAL:
         found = found[1:]
     return tuple(
@@ -109,6 +111,28 @@ def _parameters(function: Callable[..., Any], *, without_self: bool = False) -> 
             annotation="" if one.annotation is one.empty else inspect.formatannotation(one.annotation),
         )
         for one in found
+    )
+
+
+def _documented_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """Read ``name(a, b=None) -> ...`` on the first line of the docstring, as functions written in C have it."""
+    first = (inspect.getdoc(function) or "").strip().partition("\n")[0].partition(" -> ")[0]
+    try:
+        tree = ast.parse(f"def {first}: ...").body[0]
+    except SyntaxError:
+        return ()
+    assert isinstance(tree, ast.FunctionDef)
+    names, given = tree.args.args, tree.args.defaults
+    plain = [None] * (len(names) - len(given)) + list(given)
+    pairs = [*zip(names, plain, strict=True), *zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True)]
+    return tuple(
+        Parameter(
+            name=one.arg,
+            kind="positional" if one in names else "keyword-only",
+            required=default is None,
+            default="" if default is None else ast.unparse(default),
+        )
+        for one, default in pairs
     )
 
 

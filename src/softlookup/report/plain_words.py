@@ -81,6 +81,6 @@ def printable(text: str) -> str:
     """Return text of the user's with every character that could steer a terminal replaced by ``?``.
 
     >>> printable("a" + chr(27) + "[31m b" + chr(9) + "c")
-    'a?[31m b   c'
+    'a?[31m b    c'
     """
     return "".join(character if character.isprintable() else "?" for character in text.expandtabs(4))

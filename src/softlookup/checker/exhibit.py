@@ -1,0 +1,110 @@
+"""The smallest input on which a target is still wrong, with its weights beside the right ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softlookup.attention import STEPS
+from softlookup.checker.adapt import as_double
+from softlookup.checker.calls import Target
+from softlookup.checker.evidence import Observation
+from softlookup.checker.plan import Plan, ask, sizes_of
+from softlookup.checker.probes import Probe, keep_one_key
+from softlookup.terms import Case
+
+_HEADS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (2, 3), (1, 6), (2, 6), (4, 4))
+_LENGTHS = (3, 4, 2, 5, 7)
+_VISIBLE_DIFFERENCE = 1e-3
+
+
+def smallest(target: Target, plan: Plan, seen: Observation) -> dict[str, Any]:
+    """Shrink a failing case while the failure stays; return it as JSON values for the report.
+
+    The values are the identity where the target allows it, so that its output shows its weights.
+    """
+    probes = [Probe(f"small {n}", case, integer_mask=seen.probe == "integer-mask") for n, case in enumerate(_candidates(plan, seen.case))]
+    for answer in ask(target, plan, probes):
+        if answer.output is None:
+            continue
+        output, weights = STEPS(as_double(answer.case))
+        rows = answer.real_rows
+        difference = (answer.output.double() - output).abs()
+        worst = difference[rows].nan_to_num(nan=float("inf"))
+        if worst.numel() and float(worst.max()) > _VISIBLE_DIFFERENCE:
+            return _describe(answer, output, weights)
+    return {"case": _sizes(seen.case), "probe": seen.probe}
+
+
+def _candidates(plan: Plan, case: Case) -> list[Case]:
+    can, sizes = plan.abilities, sizes_of(case)
+    group = sizes["H"] // sizes["H_kv"]
+    found = []
+    for T in _LENGTHS:
+        for B, H in _HEADS:
+            if B > sizes["B"] or H > sizes["H"] or H % group or T > min(sizes["T_q"], sizes["T_k"]):
+                continue
+            # Different lengths matter for the corner; elsewhere a square shows more.
+            lengths = [(T, T)] if sizes["T_q"] == sizes["T_k"] else [(T, T), (max(1, T - 1), T), (T, max(1, T - 1))]
+            for T_q, T_k in lengths if can.rectangular else [(T, T)]:
+                found.append(_cut(plan, case, B, H, group, T_q, T_k))
+    return found[:60]
+
+
+def _cut(plan: Plan, case: Case, B: int, H: int, group: int, T_q: int, T_k: int) -> Case:
+    d = min(case.q.shape[-1], T_k if not plan.abilities.own_value_width else case.q.shape[-1])
+    kv = slice(0, H // group)
+    q = case.q[:B, :H, :T_q, :d].clone()
+    k = case.k[:B, kv, :T_k, :d].clone()
+    v = torch.eye(T_k, d if not plan.abilities.own_value_width else T_k, dtype=q.dtype).expand(B, H // group, T_k, -1).clone()
+    if plan.abilities.one_source:
+        k, v = q.clone(), q.clone()
+    small = case.but(q=q, k=k, v=v, document_ids=None if case.document_ids is None else case.document_ids[:B, :T_k])
+    if case.additive_bias is not None:
+        small = small.but(additive_bias=_slice(case.additive_bias, B, H, T_q, T_k))
+    if case.allowed_mask is not None:
+        mask = _slice(case.allowed_mask, B, H, T_q, T_k)
+        if bool(mask.all()) and T_k > 1:
+            mask[..., -1] = False  # something must be hidden for the mask to matter
+        small = small.but(allowed_mask=keep_one_key(small.but(allowed_mask=mask), mask))
+    return small
+
+
+def _slice(tensor: Tensor, B: int, H: int, T_q: int, T_k: int) -> Tensor:
+    """The first samples, heads, queries and keys of a mask or a bias."""
+    return tensor[:B, :H, :T_q, :T_k].clone()
+
+
+def _sizes(case: Case) -> str:
+    return " ".join(f"{name}={size}" for name, size in sizes_of(case).items() if name != "H_kv" or size != case.q.shape[1])
+
+
+def _describe(seen: Observation, output: Tensor, weights: Tensor) -> dict[str, Any]:
+    case = seen.case
+    assert seen.output is not None
+    shown = int((seen.output.double() - output).abs().nan_to_num(nan=9e9).amax(dim=(2, 3)).argmax())
+    b, h = divmod(shown, case.q.shape[1])
+    identity = torch.equal(case.v, torch.eye(case.v.shape[2], case.v.shape[3]).to(case.v.dtype).expand(case.v.shape))
+    allowed = STEPS.visible(case)
+    facts: dict[str, Any] = {"case": _sizes(case), "probe": seen.probe}
+    if case.q.shape[0] * case.q.shape[1] > 1:
+        facts["shown"] = f"sample {b}, head {h}"
+    if identity:
+        facts["weights"] = {"yours": _rows(seen.output[b, h][:, : case.k.shape[2]]), "right": _rows(weights[b, h])}
+    else:
+        facts["output"] = {"yours": _rows(seen.output[b, h]), "right": _rows(output[b, h])}
+    if allowed is not None:
+        facts["allowed"] = allowed.expand(weights.shape)[b, h].int().tolist()
+    facts["largest_error"] = _number(float((seen.output.double() - output)[seen.real_rows].abs().max()))
+    return facts
+
+
+def _rows(matrix: Tensor) -> list[list[float | None]]:
+    """Rounded rows; NaN and infinity are not JSON and become None."""
+    return [[_number(x) for x in row] for row in matrix.double().tolist()]
+
+
+def _number(x: float) -> float | None:
+    return round(x, 4) if abs(x) < float("inf") else None

@@ -1,0 +1,195 @@
+"""What a target may be doing: the reference, the reference with a rule's wrong step, or a known variant.
+
+A hypothesis predicts answers. The diagnosis is the hypothesis whose *wrong answers* match the target's.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softlookup import catalog
+from softlookup.attention import STEPS, Steps
+from softlookup.catalog import Entry
+from softlookup.checker.evidence import Evidence, Observation
+from softlookup.terms import Case
+
+_STEP_NAMES = tuple(Steps.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """The lookup with some steps replaced, and the files that replaced them."""
+
+    entries: tuple[Entry, ...] = ()
+    edits: dict[str, Any] = field(default_factory=dict)
+    variant: Any = None  # which shape of the bug, for rules that have several
+
+    @property
+    def steps(self) -> Steps:
+        """The lookup as this hypothesis has it."""
+        return STEPS.but(**{name: step for name, step in self.edits.items() if name != "around"})
+
+    @property
+    def rules(self) -> tuple[Entry, ...]:
+        """The bugs in it; known variants are none."""
+        return tuple(entry for entry in self.entries if entry.code != "variant")
+
+    def __call__(self, case: Case) -> Tensor:
+        """Predict the output [B, H, T_q, d_v]."""
+        around = self.edits.get("around")
+        output: Tensor = (around(self.steps, case) if around else self.steps(case))[0]
+        return output
+
+    def rows(self, case: Case) -> Tensor | None:
+        """[B, H, T_q] bool: rows that may look somewhere under this hypothesis; None for all."""
+        if "visible" not in self.edits:
+            return None
+        allowed = self.steps.visible(case)
+        return None if allowed is None else allowed.any(dim=-1).expand(case.q.shape[:-1])
+
+    def joined(self, other: Hypothesis) -> list[Hypothesis]:
+        """Both at once. Where they replace the same step either may win, as long as each keeps one of its own."""
+        shared = self.edits.keys() & other.edits.keys()
+        if not (self.edits.keys() - shared and other.edits.keys() - shared) or "around" in shared:
+            return []
+        merged = [self.edits | other.edits] + ([other.edits | self.edits] if shared else [])
+        variant = self.variant if self.variant is not None else other.variant
+        return [Hypothesis(self.entries + other.entries, edits, variant) for edits in merged]
+
+
+REFERENCE = Hypothesis()
+
+
+def _edits(module: ModuleType) -> dict[str, Any]:
+    """A rule breaks the steps whose names it *defines*; what it imports does not count."""
+    own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    return {name: own[name] for name in (*_STEP_NAMES, "around") if name in own}
+
+
+def _from_entry(entry: Entry, evidence: Evidence) -> Iterator[Hypothesis]:
+    module = entry.load()
+    edits = _edits(module)
+    if not edits:
+        return
+    variants = getattr(module, "VARIANTS", (None,))
+    for variant in variants(evidence) if callable(variants) else variants:
+        bound = {
+            name: partial(step, variant=variant) if "variant" in inspect.signature(step).parameters else step
+            for name, step in edits.items()
+        }
+        yield Hypothesis((entry,), bound, variant)
+
+
+def singles(evidence: Evidence, words: str) -> list[Hypothesis]:
+    """Every rule in every shape."""
+    return [h for entry in catalog.rules() for h in _from_entry(entry, evidence)]
+
+
+def known_variants(evidence: Evidence, words: str) -> list[Hypothesis]:
+    """Known variants; those with ``WORDS`` only when the target says one of them."""
+    found: list[Hypothesis] = []
+    for entry in catalog.variants():
+        needed = getattr(entry.load(), "WORDS", ())
+        if not needed or any(word in words for word in needed):
+            found += _from_entry(entry, evidence)
+    return found
+
+
+def pairs(first: list[Hypothesis], second: list[Hypothesis]) -> Iterator[Hypothesis]:
+    """Every two that replace different steps and come from different files."""
+    source = combinations(first, 2) if first is second else ((a, b) for a in first for b in second)
+    for a, b in source:
+        if a.entries != b.entries:
+            yield from a.joined(b)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a hypothesis predicts one observation."""
+
+    fits: bool
+    error: float = 0.0
+    rows: int = 0
+
+
+class Scale:
+    """Compares predictions with observations; the tolerance belongs to each hypothesis and dtype.
+
+    A hypothesis is run in float64 and once more in the tested dtype: the difference is the rounding that anybody
+    doing this computation must be granted, in the mean and at most.
+    """
+
+    def __init__(self) -> None:
+        self._cases: dict[int, Case] = {}
+
+    def _double(self, case: Case) -> Case:
+        if id(case) not in self._cases:
+            bias = case.additive_bias
+            self._cases[id(case)] = case.but(
+                q=case.q.double(), k=case.k.double(), v=case.v.double(), additive_bias=None if bias is None else bias.double()
+            )
+        return self._cases[id(case)]
+
+    def compare(self, seen: Observation, hypothesis: Hypothesis) -> Fit:
+        """Say whether the observation is what the hypothesis predicts, on rows that may look somewhere."""
+        assert seen.output is not None
+        try:
+            exact = hypothesis(self._double(seen.case))
+            rows = seen.real_rows
+            own_rows = hypothesis.rows(seen.case)
+        except (RuntimeError, IndexError, ValueError):
+            return Fit(False, float("inf"))
+        if exact.shape != seen.output.shape:
+            return Fit(False, float("inf"))
+        rows = rows if own_rows is None else rows & own_rows
+        count = int(rows.sum())
+        if count == 0:
+            return Fit(True)
+        theirs, ours = seen.output.double()[rows], exact[rows]
+        error = (theirs - ours).abs()
+        eps = torch.finfo(seen.output.dtype).eps
+        half = eps > 1e-4
+        size = max(1.0, float(ours.nan_to_num().abs().max()))
+        if not half and float(error.max()) <= 16 * eps * size:  # NaN compares false
+            return Fit(True, float(error.max()), count)
+        if not half and float(error.max()) > 0.02 * size:  # no rounding of float32 explains this
+            return Fit(False, float(error.max()), count)
+        try:
+            low = hypothesis(seen.case).double()[rows]
+        except (RuntimeError, IndexError, ValueError):
+            return Fit(False, float("inf"), count)
+        lost = ~torch.isfinite(low)
+        if not torch.equal(lost, ~torch.isfinite(theirs)):
+            return Fit(False, float("inf"), count)
+        if bool(lost.all()):
+            return Fit(True, 0.0, count)
+        own = (low - ours).abs()[~lost]
+        error = error[~lost]
+        at_most = (2 * float(own.max()) + 4 * eps * size) if half else (8 * float(own.max()) + 64 * eps * size)
+        mean = (2 * float(own.mean()) + 0.6 * eps * size) if half else at_most
+        worst = float(error.max())
+        return Fit(worst <= at_most and float(error.mean()) <= mean, worst, count)
+
+
+def explains(scale: Scale, observations: list[Observation], hypothesis: Hypothesis, failing: set[str]) -> float | None:
+    """Return the largest error when every observation is predicted; None otherwise.
+
+    The observations that the reference does not predict come first, and some of their rows must really be compared.
+    """
+    worst, compared = 0.0, 0
+    for seen in observations:
+        fit = scale.compare(seen, hypothesis)
+        if not fit.fits:
+            return None
+        worst = max(worst, fit.error)
+        compared += fit.rows if seen.probe in failing else 0
+    return worst if compared or not failing else None

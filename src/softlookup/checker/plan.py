@@ -1,0 +1,274 @@
+"""How one target is called: a canonical case becomes a call, and the answer becomes an observation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, Value
+from softlookup.checker.evidence import Observation
+from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
+from softlookup.checker.probes import Abilities, Probe
+from softlookup.terms import Case, Contract
+
+
+@dataclass(frozen=True)
+class MaskSpelling:
+    """How the target wants a mask."""
+
+    parameter: str
+    kind: str  # "allowed", "blocked", "additive" or "lengths"
+    values: str = "bool"  # "bool", "int" or "float"
+    axes: tuple[str, ...] = ("B", "1", "T_q", "T_k")
+
+    def write(self, case: Case, *, as_integers: bool = False) -> Tensor | None:
+        """Spell the case's mask and bias; None when this spelling cannot say it."""
+        sizes = sizes_of(case)
+        allowed = case.allowed_mask
+        if self.kind == "additive":
+            bias = torch.zeros(1, 1, 1, case.k.shape[-2], dtype=case.q.dtype)
+            if case.additive_bias is not None:
+                bias = bias + case.additive_bias.to(case.q.dtype)
+            if allowed is not None:
+                bias = torch.where(allowed, bias, -math.inf)
+            return arrange_mask(bias, self.axes, sizes)
+        if allowed is None:
+            allowed = torch.ones(1, 1, 1, case.k.shape[-2], dtype=torch.bool)
+        if self.kind == "lengths":
+            lengths = allowed.reshape(allowed.shape[0], -1, allowed.shape[-1])[:, 0].sum(-1)
+            right_padded = torch.arange(allowed.shape[-1]) < lengths[:, None, None, None]
+            if not torch.equal(right_padded.expand(allowed.shape), allowed):
+                return None
+            return lengths.expand(case.q.shape[0]).clone()
+        mask = arrange_mask(allowed if self.kind == "allowed" else ~allowed, self.axes, sizes)
+        if mask is None:
+            return None
+        if as_integers or self.values == "int":
+            return mask.long()
+        return mask.to(case.q.dtype) if self.values == "float" else mask
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything needed to put a case to a target."""
+
+    parameters: tuple[Parameter, ...]
+    roles: dict[str, str]  # parameter -> role; only these are passed
+    layout: str = "B H T d"
+    key_layout: str | None = None  # when it differs from layout
+    packed_layout: str | None = None
+    mask: MaskSpelling | None = None
+    mask_required: bool = False
+    window_counts: str = "keys"
+    abilities: Abilities = field(default_factory=Abilities)
+    contract: Contract = field(default_factory=Contract)
+    output_path: tuple[int | str, ...] = ()  # where the output sits in the result
+    flags: dict[str, Value] = field(default_factory=dict)  # optional switches passed as they are
+
+    def but(self, **changes: Any) -> Plan:
+        """Return the plan with some fields changed."""
+        return replace(self, **changes)
+
+    def spell(self, probe: Probe, *, record: bool = False) -> Call | None:
+        """Write the call for a probe; None when the target has no way to be asked this."""
+        values: dict[str, Value] = dict(self.flags)
+        case = probe.case
+        for name, role in self.roles.items():
+            if name in values:
+                continue
+            try:
+                value = self._value(role, name, case, probe)
+            except _CannotSayError:
+                return None
+            if value is not _LEAVE_OUT:
+                values[name] = value
+        args: list[Value] = []
+        kwargs: dict[str, Value] = {}
+        for parameter in self.parameters:
+            if parameter.name not in values:
+                if parameter.required and parameter.kind not in {"*args", "**kwargs"}:
+                    return None
+                continue
+            required = parameter.required and parameter.kind in {"positional-only", "positional"}
+            if required and not kwargs:
+                args.append(values[parameter.name])
+            else:
+                kwargs[parameter.name] = values[parameter.name]
+        return Call(tuple(args), kwargs, record=record, strided=probe.strided)
+
+    def _value(self, role: str, name: str, case: Case, probe: Probe) -> Value:
+        required = any(p.name == name and p.required for p in self.parameters)
+        if role in {"q", "x"}:
+            return arrange(case.q, self.layout)
+        if role in {"k", "v"}:
+            layout = (self.key_layout if role == "k" else None) or self.layout
+            return arrange(case.k if role == "k" else case.v, layout)
+        if role == "qkv":
+            return self._packed(case)
+        if role in {"mask", "lengths"}:
+            if self.mask is None or name != self.mask.parameter:
+                return None if required else _LEAVE_OUT
+            asked = case.allowed_mask is not None or (self.mask.kind == "additive" and case.additive_bias is not None)
+            if not asked and not self.mask_required:
+                return _LEAVE_OUT
+            mask = self.mask.write(case, as_integers=probe.integer_mask)
+            if mask is None:
+                raise _CannotSayError
+            return mask
+        simple: dict[str, Value] = {
+            "heads": case.q.shape[1],
+            "kv_heads": case.k.shape[1],
+            "training": name == "deterministic",
+            "dropout": 0.0,
+            "gqa": case.k.shape[1] != case.q.shape[1],
+            "causal": case.causal is not None,
+            "scale": case.scale,
+            "temperature": 1 / case.scale if case.scale else math.sqrt(case.q.shape[-1]),
+            "sink": torch.zeros(case.q.shape[1], dtype=case.q.dtype),
+            "block": 4,
+        }
+        if role == "bias":
+            if case.additive_bias is None:
+                return None if required else _LEAVE_OUT
+            axes = ("1", "1", "T_q", "T_k") if len(axes_of(self.layout)) == 4 else ("T_q", "T_k")
+            return arrange_mask(case.additive_bias, axes, sizes_of(case))
+        if role == "window":
+            if case.window is None or self.abilities.fixed_window is not None:
+                return case.q.shape[-2] + case.k.shape[-2] if required else _LEAVE_OUT
+            return case.window if self.window_counts == "keys" else case.window - 1
+        if role == "documents":
+            if case.document_ids is None and not required:
+                return _LEAVE_OUT
+            ids = case.document_ids
+            ids = torch.zeros(case.q.shape[0], case.k.shape[-2], dtype=torch.long) if ids is None else ids
+            return ids if self.abilities.batch else ids[0]
+        if role in {"scale", "dropout", "block", "temperature"} and not required and (role != "scale" or case.scale is None):
+            return _LEAVE_OUT
+        if role == "scale" and case.scale is None:
+            return 1 / math.sqrt(case.q.shape[-1])
+        return simple.get(role, _LEAVE_OUT)
+
+    def _packed(self, case: Case) -> Tensor:
+        """Stack q, k and v along the axis "3" of the packed layout."""
+        layout = self.packed_layout or "B T 3 H d"
+        if case.q.shape != case.k.shape or case.v.shape != case.k.shape:
+            raise _CannotSayError
+        axes = layout.split()
+        plain = " ".join(axis for axis in axes if axis != "3")
+        stacked = torch.stack([arrange(t, plain) for t in (case.q, case.k, case.v)], dim=axes.index("3"))
+        return stacked.contiguous()
+
+    def read(self, probe: Probe, answer: Answer) -> Observation:
+        """Turn an answer into an observation in the canonical layout."""
+        case = probe.case
+        seen = Observation(
+            probe.name, case, failure=answer.failure, recorded=answer.recorded, compared=probe.compared
+        )
+        if answer.failure is not None:
+            return seen
+        sizes = {**sizes_of(case), "T": case.q.shape[-2], "d": case.v.shape[-1]}
+        output = weights = None
+        for leaf in leaves(answer.result):
+            found = restore(leaf, self.layout, sizes) if output is None and leaf.is_floating_point() else None
+            if found is not None:
+                output = found
+            elif weights is None:
+                weights = read_weights(leaf, sizes)
+        changed = tuple(sorted({self._argument_name(key) for key in answer.changed}))
+        gradients = self._gradients(probe, answer)
+        return replace(
+            seen,
+            output=output,
+            weights=weights[0] if weights else None,
+            changed=changed,
+            gradients=gradients,
+            serials={serial: self._argument_name(key) for key, serial in answer.arguments.items()},
+            cotangent=cotangent_of(case) if probe.backward else None,
+        )
+
+    def _argument_name(self, key: int | str) -> str:
+        positional = [p.name for p in self.parameters if p.required]
+        name = positional[key] if isinstance(key, int) and key < len(positional) else str(key)
+        return {"lengths": "mask", "x": "q"}.get(self.roles.get(name, name), self.roles.get(name, name))
+
+    def _gradients(self, probe: Probe, answer: Answer) -> dict[str, Tensor]:
+        case, found = probe.case, {}
+        for key, gradient in answer.gradients.items():
+            name = self._argument_name(key)
+            source = {"q": case.q, "k": case.k, "v": case.v}.get(name)
+            if source is None:
+                continue
+            layout = (self.key_layout if name == "k" else None) or self.layout
+            sizes = {"B": source.shape[0], "H": source.shape[1], "T": source.shape[2], "d": source.shape[3]}
+            tensor = gradient if gradient is not None else torch.zeros_like(arrange(source, layout))
+            back = restore(tensor, layout, sizes)
+            if back is not None:
+                found[name] = back
+        return found
+
+
+class _CannotSayError(Exception):
+    """The target has no way to be told this."""
+
+
+_LEAVE_OUT = object()
+
+
+def sizes_of(case: Case) -> dict[str, int]:
+    """Return the sizes that a case binds."""
+    B, H, T_q, d = case.q.shape
+    return {"B": B, "H": H, "H_kv": case.k.shape[1], "T_q": T_q, "T_k": case.k.shape[2], "d_head": d, "d_v": case.v.shape[-1]}
+
+
+def leaves(result: Value) -> list[Tensor]:
+    """Return the tensors of a nested result, in order."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, dict):
+        return [leaf for value in result.values() for leaf in leaves(value)]
+    if isinstance(result, list | tuple):
+        return [leaf for value in result for leaf in leaves(value)]
+    return []
+
+
+def path_of(result: Value, wanted: Tensor, path: tuple[int | str, ...] = ()) -> tuple[int | str, ...] | None:
+    """Return where a tensor sits in a nested result."""
+    if result is wanted:
+        return path
+    items = result.items() if isinstance(result, dict) else enumerate(result) if isinstance(result, list | tuple) else ()
+    for key, value in items:
+        found = path_of(value, wanted, (*path, key))
+        if found is not None:
+            return found
+    return None
+
+
+def cotangent_of(case: Case) -> Tensor:
+    """[B, H, T_q, d_v]: fixed random factors of the output, to ask for gradients with."""
+    shape = (*case.q.shape[:3], case.v.shape[-1])
+    return torch.randn(shape, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(case.q.dtype)
+
+
+def ask(target: Target, plan: Plan, probes: list[Probe], *, record: bool = False) -> list[Observation]:
+    """Put probes to a target in one batch. Probes that it cannot be asked are left out."""
+    pairs = [(probe, plan.spell(probe, record=record)) for probe in probes]
+    asked = [(probe, call) for probe, call in pairs if call is not None]
+    if any(probe.backward for probe, _ in asked):
+        asked = [(probe, _with_backward(plan, probe, call)) for probe, call in asked]
+    answers = target.perform([call for _, call in asked])
+    return [plan.read(probe, answer) for (probe, _), answer in zip(asked, answers, strict=True)]
+
+
+def _with_backward(plan: Plan, probe: Probe, call: Call) -> Call:
+    """Ask for the gradients of q, k and v too."""
+    if not probe.backward:
+        return call
+    positional = [p.name for p in plan.parameters if p.required]
+    names: dict[int | str, str] = {**dict(enumerate(positional[: len(call.args)])), **{name: name for name in call.kwargs}}
+    wrt = tuple(key for key, name in names.items() if plan.roles.get(name) in {"q", "k", "v"})
+    cotangent = arrange(cotangent_of(probe.case), plan.layout)
+    return replace(call, backward=Backward(plan.output_path, cotangent, wrt))

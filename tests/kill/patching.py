@@ -1,0 +1,69 @@
+"""A bug as a patch of a right file: what is replaced by what, and on which line the wrong step then stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+STYLES = Path(__file__).parent / "styles"
+BUG = "  # bug"
+SHOWS = "  # shows"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One bug written into one style.
+
+    edits: (old text, new text) pairs; every old text occurs exactly once in the file
+    shows: text of another line that may be named as well, where a step that is missing would have stood
+    dtype: the only dtype in which the bug can be seen, when it is not every dtype
+    contract: fields of softlookup.Contract that the file's own text cannot state
+    """
+
+    style: str
+    edits: tuple[tuple[str, str], ...]
+    shows: str = ""
+    dtype: str | None = None
+    contract: dict[str, Any] = field(default_factory=dict)
+
+
+def patch(style: str, *texts: str, shows: str = "", dtype: str | None = None, **contract: Any) -> Mutant:
+    """Return the mutant of ``style`` whose texts are old, new, old, new, ...
+
+    The line that the first new text starts on is the wrong one, unless a new text carries the mark itself.
+    """
+    edits = tuple(zip(texts[::2], texts[1::2], strict=True))
+    return Mutant(style, edits, shows, dtype, contract)
+
+
+def source(style: str) -> str:
+    """Return the right file's text."""
+    return (STYLES / f"{style}.py").read_text()
+
+
+def apply(text: str, mutant: Mutant) -> str:
+    """Return the patched text, with ``# bug`` on the wrong line and ``# shows`` on the line that shows it."""
+    marked = any(BUG in new for _, new in mutant.edits)
+    for number, (old, new) in enumerate(mutant.edits):
+        if text.count(old) != 1:
+            raise ValueError(f"{mutant.style}: found {text.count(old)} times, expected once:\n{old}")
+        start = text.index(old)
+        text = text.replace(old, new)
+        if number == 0 and not marked:
+            text = _mark(text, start, BUG)
+    if mutant.shows:
+        if text.count(mutant.shows) != 1:
+            raise ValueError(f"{mutant.style}: found {text.count(mutant.shows)} times, expected once:\n{mutant.shows}")
+        text = _mark(text, text.index(mutant.shows), SHOWS)
+    return text
+
+
+def _mark(text: str, position: int, mark: str) -> str:
+    end = text.index("\n", position)
+    return text[:end] + mark + text[end:]
+
+
+def lines_with(text: str, mark: str) -> list[int]:
+    """Return the numbers of the lines that carry the mark, counted from 1."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if mark in line]
