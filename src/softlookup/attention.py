@@ -169,7 +169,7 @@ def scaled_dot_product_attention(
     scale: factor on the scores; None is 1 / sqrt(d_head)
     dropout_p: share of the weights that is dropped, on every call: pass 0.0 outside training
     is_causal: also hide every key after the query, counted from the first key (query i sees keys 0 to i, the
-        corner of F.scaled_dot_product_attention); unlike there, it combines with ``attention_mask``
+        corner of F.scaled_dot_product_attention); it combines with ``attention_mask``, on every device
     enable_gqa: groups of H / H_kv neighbouring query heads share one key/value head
     empty_rows: a query without any key "raise"s, or returns "zero" with finite gradients
 

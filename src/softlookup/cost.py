@@ -238,8 +238,10 @@ def _backend_section(workload: Workload, backend: dict[str, Any]) -> str:
     lines = [f"PyTorch {backend['torch']} on {backend['device']} would pick: {backend['chosen']}"]
     lines += [f"  {name:<17} {why}" for name, why in backend["others"].items()]
     if workload.mask and workload.causal:
-        lines.append("  Asked as one mask that holds both rules: F.scaled_dot_product_attention refuses")
-        lines.append("  attn_mask and is_causal together.")
+        lines.append(
+            "  Asked as one mask that holds both rules: the math kernel refuses attn_mask and is_causal"
+        )
+        lines.append("  together, and PyTorch may pick it.")
     return "\n".join(lines)
 
 

@@ -54,7 +54,7 @@ class Choice:
 def choose_backend(properties: Properties, device: str = "cpu") -> Choice:
     """Return the kernel that PyTorch would pick on this device.
 
-    A mask and ``causal`` together are asked as one mask: PyTorch refuses both at once.
+    A mask and ``causal`` together are asked as one mask: only some kernels accept both at once.
 
     Raises: SoftlookupError when the device is not there.
 
