@@ -23,7 +23,7 @@ VARIANTS = ("every later key", "as far ahead as the window looks back")
 
 
 def visible(case: Case, variant: str) -> Tensor | None:
-    if case.causal is None:
+    if case.causal is None and (case.window is None or case.window_ahead):
         return all_rules(case)
     others = all_rules(case.but(causal=None, window=None))
     if case.window is None:

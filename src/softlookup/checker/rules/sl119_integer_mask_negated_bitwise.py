@@ -13,12 +13,12 @@ Seen in: https://github.com/pytorch/pytorch/issues/24180, https://github.com/dee
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from softlookup.attention import STEPS, repeat_kv_heads
+from softlookup.attention import STEPS
+from softlookup.attention import repeat_kv_heads as one_head_each
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
@@ -30,21 +30,19 @@ def judge(evidence: Evidence) -> Judgement | None:
     seen = evidence.probe("integer-mask")
     if seen is None or seen.output is None or seen.case.allowed_mask is None:
         return None
-    case, mask = seen.case, seen.case.allowed_mask.bool()
-    exact = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double(), allowed_mask=mask)
-    output, real = seen.output.double(), replace(seen, case=exact).real_rows
+    case, mask = seen.case, seen.case.allowed_mask
+    exact = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double())
+    output, real = seen.output.double(), seen.real_rows
     if _same(output, evidence.steps(exact)[0], real):
         return None
-    values = repeat_kv_heads(exact.v, exact)  # [B, H, T_k, d_v]
+    values = one_head_each(exact.v, exact)  # [B, H, T_k, d_v]
     shares = mask.double().expand(*output.shape[:-1], values.shape[-2])
     shapes = {
         "every key is visible": evidence.steps(exact.but(allowed_mask=None))[0],
         "every key is hidden: NaN": torch.full_like(output, math.nan),
         "every key is hidden: zeros": torch.zeros_like(output),
         "every key is hidden: plain averages": values.mean(dim=-2, keepdim=True).expand_as(output),
-        "scores are swamped: averages of the allowed keys": shares
-        @ values
-        / shares.sum(dim=-1, keepdim=True),
+        "scores are swamped: averages of the allowed keys": (shares @ values) / shares.sum(-1, keepdim=True),
     }
     for effect, expected in shapes.items():
         if _same(output, expected, real):

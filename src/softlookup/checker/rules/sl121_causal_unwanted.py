@@ -20,5 +20,5 @@ VARIANTS: tuple[Corner, ...] = ("top-left", "bottom-right")
 
 
 def visible(case: Case, variant: Corner) -> Tensor | None:
-    asked = case.causal is not None or case.window is not None
+    asked = case.causal is not None or (case.window is not None and not case.window_ahead)
     return all_rules(case if asked else case.but(causal=variant))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from softlookup.attention import visible
+from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
@@ -39,7 +39,7 @@ def mutant() -> Callable[..., Tensor]:
         q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        allowed = visible(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
+        allowed = all_rules(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
         scores = scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
         return scores.softmax(dim=-1) @ v
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softlookup.attention import repeat_kv_heads, visible
+from softlookup.attention import repeat_kv_heads as one_head_each
+from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
@@ -29,7 +30,7 @@ def judge(evidence: Evidence) -> Judgement | None:
         empty = ~seen.real_rows  # [B, H, T_q]
         if seen.output is None or not empty.any():
             continue
-        mean = repeat_kv_heads(seen.case.v, seen.case).double().mean(dim=-2, keepdim=True)
+        mean = one_head_each(seen.case.v, seen.case).double().mean(dim=-2, keepdim=True)
         mean = mean.expand(*empty.shape, mean.shape[-1])
         if seen.output.shape == mean.shape and torch.allclose(
             seen.output[empty].double(), mean[empty], 1e-2, 1e-3
@@ -44,7 +45,7 @@ def mutant() -> Callable[..., Tensor]:
         q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        allowed = visible(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
+        allowed = all_rules(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
         scores = scores if allowed is None else scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
         return scores.softmax(dim=-1) @ v
 

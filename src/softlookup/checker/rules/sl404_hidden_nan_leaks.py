@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from softlookup.attention import visible
+from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
@@ -38,7 +38,7 @@ def mutant() -> Callable[..., Tensor]:
     def attend(
         q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
-        allowed = visible(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
+        allowed = all_rules(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
         return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
 
     return attend

@@ -19,7 +19,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softlookup.attention import repeat_kv_heads, visible
+from softlookup.attention import repeat_kv_heads as one_head_each
+from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
@@ -42,7 +43,7 @@ def _overflow(evidence: Evidence, seen: Observation) -> str:
     """Say what breaks in float16 where the same steps in float16 do not."""
     if seen.failure is not None:
         return seen.failure.message if "overflow" in seen.failure.message.lower() else ""
-    if seen.output is None or visible(seen.case) is None:
+    if seen.output is None or all_rules(seen.case) is None:
         return ""
     real = seen.real_rows
     finite = evidence.steps(seen.case)[0][real].isfinite()
@@ -54,12 +55,12 @@ def _masked_once_only(seen: Observation) -> bool:
     case = seen.case
     if seen.output is None or case.allowed_mask is None or case.causal is None:
         return False
-    causal = visible(Case(case.q, case.k, case.v, causal=case.causal))
+    causal = all_rules(Case(case.q, case.k, case.v, causal=case.causal))
     assert causal is not None
     once = (case.allowed_mask ^ causal).expand(*case.q.shape[:-1], case.k.shape[-2])  # [B, H, T_q, T_k]
     rows = ~seen.real_rows & once.any(dim=-1) & ~once.all(dim=-1)
     shares = once.double() / once.sum(dim=-1, keepdim=True).clamp(min=1)
-    mean = shares @ repeat_kv_heads(case.v, case).double()
+    mean = shares @ one_head_each(case.v, case).double()
     return bool(rows.any()) and torch.allclose(seen.output[rows].double(), mean[rows], rtol=1e-2, atol=1e-3)
 
 
@@ -68,7 +69,7 @@ def mutant() -> Callable[..., Tensor]:
         q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        allowed = visible(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
+        allowed = all_rules(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
         scores = scores if allowed is None else scores.masked_fill(~allowed, -1e9)
         return scores.softmax(dim=-1) @ v
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softlookup.attention import visible
+from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
@@ -64,7 +64,7 @@ def mutant() -> Callable[..., Tensor]:
         if q.dtype in (torch.float16, torch.bfloat16):  # "half the memory traffic"
             q, k = q.to(torch.float8_e4m3fn).to(q.dtype), k.to(torch.float8_e4m3fn).to(k.dtype)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        allowed = visible(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
+        allowed = all_rules(Case(q, k, v, allowed_mask, causal="top-left" if is_causal else None))
         lowest = torch.finfo(scores.dtype).min
         scores = scores if allowed is None else scores.masked_fill(~allowed, lowest)
         return scores.softmax(dim=-1) @ v

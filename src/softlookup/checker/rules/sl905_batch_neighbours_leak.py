@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softlookup.checker.evidence import Evidence, Judgement
+from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
 LINE = ("score", "mix")
@@ -28,8 +28,9 @@ def around(run: Callable[[Case], tuple[Tensor, Tensor]], case: Case) -> tuple[Te
 
 
 def judge(evidence: Evidence) -> Judgement | None:
-    """Sample 0 is the same in both probes, its neighbours are not: its output may not move."""
-    one, other = evidence.probe("masked"), evidence.probe("neighbours")
+    """Sample 0 is the same in two probes, its neighbours are not: its output may not move."""
+    other = evidence.probe("neighbours")
+    one = None if other is None else next((s for s in evidence.observations if _twins(s, other)), None)
     if one is None or other is None or one.output is None or other.output is None:
         return None
     real = one.real_rows[0]
@@ -39,6 +40,22 @@ def judge(evidence: Evidence) -> Judgement | None:
         return None  # the named bug explains it
     moved = float((one.output[0][real] - other.output[0][real]).abs().max())
     return Judgement({"sample 0 moves by": moved}, seen_in=other)
+
+
+def _twins(one: Observation, other: Observation) -> bool:
+    """Say whether sample 0 was asked the same in both."""
+    a, b = one.case, other.case
+    if (
+        one is other
+        or a.q.dtype != b.q.dtype
+        or (a.causal, a.window, a.scale) != (b.causal, b.window, b.scale)
+    ):
+        return False
+    if not all(torch.equal(getattr(a, name)[0], getattr(b, name)[0]) for name in ("q", "k", "v")):
+        return False
+    if a.allowed_mask is None or b.allowed_mask is None:
+        return a.allowed_mask is b.allowed_mask
+    return torch.equal(a.allowed_mask[0], b.allowed_mask[0])
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
