@@ -1,6 +1,5 @@
 """The scale may be given."""
 
-import torch
 
 
 def attention(q, k, v, scale=None):

@@ -1,6 +1,5 @@
 """A float bias of the caller is added after scaling."""
 
-import torch
 
 
 def biased_attention(q, k, v, attn_bias=None):

@@ -1,6 +1,5 @@
 """The scale is worked out in the constructor from the width of a head."""
 
-import torch
 from torch import nn
 
 

@@ -3,7 +3,6 @@
 What is wrong: the mask zeroes probabilities after the softmax and nothing renormalises the rest.
 """
 
-import torch
 from torch import Tensor
 
 

@@ -3,7 +3,6 @@
 What is wrong: (B, T, H, d) tensors are multiplied as they are: heads look at heads within one token.
 """
 
-import torch
 
 
 def reference_attention(q, k, v):

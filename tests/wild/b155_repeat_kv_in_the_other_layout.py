@@ -3,7 +3,6 @@
 What is wrong: repeat_kv expects (B, T, H_kv, d) and gets (B, H_kv, T, d): the keys are doubled instead of the heads.
 """
 
-import torch
 import torch.nn.functional as F
 
 
