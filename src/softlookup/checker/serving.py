@@ -64,10 +64,8 @@ class Server:
         return None
 
     def _sketches(self) -> list[Sketch]:
-        found = [
-            sketch_of(value, name) for name, value in vars(self._module).copy().items() if self._is_own(value)
-        ]
-        return sorted(found, key=lambda sketch: sketch.line)
+        defined = vars(self._module).copy()
+        return [sketch_of(value, name) for name, value in defined.items() if self._is_own(value)]
 
     def _is_own(self, value: Any) -> bool:
         if inspect.isroutine(value) or inspect.isclass(value):

@@ -36,7 +36,7 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
     return Sketch(
         name=name or getattr(target, "__name__", type(target).__name__),
         kind=_kind(target),
-        file=os.path.abspath(code.co_filename) if code else "",
+        file=_file_of(shown),
         line=line or (code.co_firstlineno if code else 0),
         doc=inspect.getdoc(shown) or "",
         parameters=_parameters(called_by(target), without_self=inspect.isclass(target)),
@@ -60,10 +60,22 @@ def called_by(target: Any) -> Callable[..., Any]:
     if isinstance(target, nn.Module) or (inspect.isclass(target) and issubclass(target, nn.Module)):
         return target.forward
     if inspect.isclass(target):
-        return target.__call__
+        calls = (vars(part)["__call__"] for part in inspect.getmro(target) if "__call__" in vars(part))
+        return next(calls, _never)
     if _is_written_down(target) or isinstance(target, functools.partial):
         return target  # type: ignore[no-any-return]
     return getattr(target, "__call__", target)  # type: ignore[no-any-return] # noqa: B004
+
+
+def _never() -> None:
+    """Stand in for the call of a class whose instances cannot be called."""
+
+
+def _file_of(shown: Any) -> str:
+    try:
+        return os.path.abspath(inspect.getsourcefile(inspect.unwrap(shown)) or "")
+    except TypeError:  # written in C
+        return ""
 
 
 def _is_written_down(target: Any) -> bool:
@@ -115,10 +127,10 @@ def _parameters(function: Callable[..., Any], *, without_self: bool = False) -> 
 
 
 def _documented_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """Read ``name(a, b=None) -> ...`` on the first line of the docstring, as functions written in C have it."""
-    first = (inspect.getdoc(function) or "").strip().partition("\n")[0].partition(" -> ")[0]
+    """Read ``name(a, b=None) -> ...`` at the start of a docstring, as functions written in C have it."""
+    head = (inspect.getdoc(function) or "").strip().partition(" -> ")[0].rstrip().removesuffix(":")
     try:
-        tree = ast.parse(f"def {first}: ...").body[0]
+        tree = ast.parse(f"def {head}: ...").body[0]
     except SyntaxError:
         return ()
     assert isinstance(tree, ast.FunctionDef)

@@ -57,7 +57,7 @@ class FileSession:
         return self._open()[1]
 
     def sketches(self) -> list[Sketch]:
-        """Return the functions, classes and callable instances that the file defines, in order of line.
+        """Return the functions, classes and callable instances that the file defines, in its order.
 
         Raises: TargetError when the file could not be imported and defined nothing before.
         """
