@@ -36,7 +36,7 @@ def target(tmp_path, monkeypatch):
 def asked(monkeypatch):
     """Replace the checker by one that notes what it is asked and answers what the test sets."""
     calls = []
-    fake = types.ModuleType("softlookup.checker.diagnose")
+    fake = types.ModuleType("softlookup.checker.files")
     fake.answer = a_report
 
     def check_file(path, name=None, **asked):
@@ -44,7 +44,7 @@ def asked(monkeypatch):
         return fake.answer(path)
 
     fake.check_file = check_file
-    monkeypatch.setitem(sys.modules, "softlookup.checker.diagnose", fake)
+    monkeypatch.setitem(sys.modules, "softlookup.checker.files", fake)
     return types.SimpleNamespace(calls=calls, fake=fake)
 
 
@@ -213,9 +213,9 @@ def test_a_source_line_that_the_output_cannot_encode_does_not_stop_the_report(tm
         "from softlookup.terms import *\n"
         "finding = Finding('SL211', 'softmax-over-queries', 'wrong', line=1)\n"
         "diagnosis = Diagnosis('attend', 'function', 'w.py', 1, Contract(), 'named', (finding,))\n"
-        "fake = types.ModuleType('softlookup.checker.diagnose')\n"
+        "fake = types.ModuleType('softlookup.checker.files')\n"
         "fake.check_file = lambda path, name, **asked: FileReport(path, (diagnosis,))\n"
-        "sys.modules['softlookup.checker.diagnose'] = fake\n"
+        "sys.modules['softlookup.checker.files'] = fake\n"
         "cli.main(['check', 'w.py'])\n"
     )
     (tmp_path / "w.py").write_text("x = 1  # größe ∑\n", encoding="utf-8")

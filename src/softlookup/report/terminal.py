@@ -19,7 +19,7 @@ from softlookup.terms import Diagnosis, FileReport, Finding
 
 _AROUND = 2  # lines of source shown before and after the wrong one
 _LABEL_WIDTH = 10
-_DRAWN = {"case", "shown", "allowed", "weights", "output"}  # what the drawings say already
+_DRAWN = {"case", "shown", "allowed", "weights", "output", "probe"}  # what the drawings say already
 _PAIRS = ("weights", "output")  # keys of the evidence that hold {"yours": matrix, "right": matrix}
 
 
@@ -48,12 +48,13 @@ def closing_line(reports: Sequence[FileReport]) -> Text:
 
 def _target(diagnosis: Diagnosis, file: str, lines: list[str]) -> RenderableType:
     style = "bold green" if diagnosis.clean else "bold red"
-    place = diagnosis.file or file
-    where = f"{place}:{diagnosis.line}" if diagnosis.line else place
+    where = f"{file}:{diagnosis.line}" if diagnosis.line else file
     head = Text.assemble(
-        (printable(diagnosis.name), "bold"), f"  {diagnosis.kind}  ", (printable(where), "dim"), "  "
+        (printable(diagnosis.name), "bold"),
+        "  ",
+        (verdict_words(diagnosis), style),
+        (f"  {diagnosis.kind}  {printable(where)}", "dim"),
     )
-    head.append(verdict_words(diagnosis), style=style)
     parts: list[RenderableType] = [head, _indented(_contract(diagnosis), 2)]
     for finding in diagnosis.findings:
         parts += [Text(""), _indented(_finding(finding, lines), 2)]
@@ -93,6 +94,8 @@ def _finding(finding: Finding, lines: list[str]) -> RenderableType:
 def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
     """Yield the labelled lines under a finding: facts first, then what to do."""
     for key, value in finding.evidence.items():
+        if key == "shape" and not str(value)[:1].isalpha():
+            continue  # which variant of the rule it was, where that is no word
         if key not in _DRAWN and key != "alternatives":
             yield key.replace("_", " "), _fact(value)
     if alternatives := finding.evidence.get("alternatives"):
@@ -177,6 +180,8 @@ class Excerpt:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the lines that fit."""
         first, last = max(1, self.wrong - _AROUND), min(len(self.lines), self.wrong + _AROUND)
+        while last > self.wrong and not self.lines[last - 1].strip():
+            last -= 1  # no blank line at the end
         digits = len(str(last))
         for number in range(first, last + 1):
             sign = ">" if number == self.wrong else " "
