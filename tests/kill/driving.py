@@ -11,12 +11,14 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 from softlookup.terms import Case
 
-Outputs = tuple[list[Tensor], Tensor | None]  # outputs [B, H, T_q, d_v] of every path, weights [B, H, T_q, T_k]
+Outputs = tuple[
+    list[Tensor], Tensor | None
+]  # outputs [B, H, T_q, d_v] of every path, weights [B, H, T_q, T_k]
 _serial = count()
 
 
@@ -24,21 +26,22 @@ _serial = count()
 class Style:
     """What a style can be asked, and how.
 
-    features: of "mask", "keys mask", "integer mask", "causal", "rectangular", "grouped", "bias", "scale", "window",
-        "documents", "slopes"; "always causal" and "one head" are facts about it
+    features: of "mask", "keys mask", "integer mask", "causal", "rectangular", "grouped", "bias", "scale",
+        "window", "documents", "slopes"; the others ("always causal", "isolated", ...) are facts about it
     corner: what is_causal means when T_q != T_k
+    tokens_first: the file takes (B, T, H, d)
     """
 
     call: Callable[[ModuleType, Case], Outputs]
     features: frozenset[str]
     corner: str = "top-left"
+    tokens_first: bool = False
 
 
 def load(path: Path) -> ModuleType:
     """Import the file as a fresh module."""
     spec = importlib.util.spec_from_file_location(f"kill_{next(_serial)}", path)
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -99,7 +102,9 @@ def _class_wrapped(module: ModuleType, case: Case) -> Outputs:
 
 
 def _with_scale(module: ModuleType, case: Case) -> Outputs:
-    output, weights = module.scaled_attention(case.q[:, 0], case.k[:, 0], case.v[:, 0], _keys(case), case.scale)
+    output, weights = module.scaled_attention(
+        case.q[:, 0], case.k[:, 0], case.v[:, 0], _keys(case), case.scale
+    )
     return [output[:, None]], weights[:, None] if weights.dim() == 3 else None
 
 
@@ -141,12 +146,14 @@ STYLES = {
         "bottom-right",
     ),
     "class_wrapped": Style(_class_wrapped, _features("keys mask, integer mask, always causal")),
-    "matmul_bthd": Style(_matmul_bthd, _features("mask, keys mask, causal, rectangular"), "bottom-right"),
+    "matmul_bthd": Style(
+        _matmul_bthd, _features("mask, keys mask, causal, rectangular"), "bottom-right", True
+    ),
     "windowed": Style(
         _heads_first("sliding_window_attention", "window", "allowed_mask"),
         _features("mask, keys mask, window, always causal"),
     ),
-    "packed_documents": Style(_packed_documents, _features("documents, causal")),
+    "packed_documents": Style(_packed_documents, _features("documents, causal"), tokens_first=True),
     "packed_by_document": Style(
         _heads_first("attend_documents", "document_ids"), _features("documents, always documents, isolated")
     ),
@@ -159,7 +166,7 @@ STYLES = {
     ),
     "with_scale": Style(_with_scale, _features("keys mask, rectangular, scale, one head")),
     "folded_bmm": Style(_folded_bmm, _features("mask, keys mask, integer mask, rectangular")),
-    "fast_path": Style(_fast_path, _features("mask, keys mask, rectangular")),
+    "fast_path": Style(_fast_path, _features("mask, keys mask, rectangular"), tokens_first=True),
     "manual_softmax": Style(
         _heads_first("soft_lookup", "allowed_mask", "is_causal"),
         _features("mask, keys mask, integer mask, causal, rectangular"),
@@ -223,7 +230,10 @@ def cases(style: Style) -> list[Case]:
     found.append(loud.but(q=loud.q * 40))
     found.append(_case("T == H", style, T=3, d_v=4, causal=causal))
     if has("always documents"):
-        found = [c if c.document_ids is not None else c.but(document_ids=torch.zeros(*c.q.shape[::2][:2]).long()) for c in found]
+        found = [
+            c if c.document_ids is not None else c.but(document_ids=torch.zeros(*c.q.shape[::2][:2]).long())
+            for c in found
+        ]
     if has("always causal"):
         found = [case.but(causal="top-left") for case in found]
     return found
@@ -269,10 +279,18 @@ def expected(case: Case, style: Style) -> Tensor:
         allowed = allowed & (j <= here) & (here - j < case.window)
     if case.document_ids is not None:
         allowed = allowed & (case.document_ids[:, None, :, None] == case.document_ids[:, None, None, :])
-    bias = torch.zeros(case.q.shape[1], T_q, T_k, dtype=case.q.dtype) if case.additive_bias is None else case.additive_bias
+    bias = (
+        torch.zeros(case.q.shape[1], T_q, T_k, dtype=case.q.dtype)
+        if case.additive_bias is None
+        else case.additive_bias
+    )
     if "slopes" in style.features:
         H = case.q.shape[1]
-        slopes = [0.5, 0.1, 0.02][:H] if style.call is _alibi_slopes else [2 ** (-8 * (h + 1) / H) for h in range(H)]
+        slopes = (
+            [0.5, 0.1, 0.02][:H]
+            if style.call is _alibi_slopes
+            else [2 ** (-8 * (h + 1) / H) for h in range(H)]
+        )
         bias = -torch.tensor(slopes, dtype=case.q.dtype)[:, None, None] * (i - j).abs()
     bias = bias.to(case.q.dtype).masked_fill(~allowed, -math.inf)
     empty = (bias == -math.inf).all(dim=-1, keepdim=True)

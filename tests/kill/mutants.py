@@ -1,7 +1,7 @@
 """The kill table: every bug class that a function can show, written into right files of several styles.
 
-``MUTANTS[rule]`` lists the patches, ``build`` writes one and says which line is wrong, ``PAIRS`` names two bugs for
-one file, ``EXPECT_UNRECOGNISED`` holds wrong code that no rule describes.
+``MUTANTS[rule]`` lists the patches, ``build`` writes one and says which line is wrong, ``PAIRS`` names two
+bugs for one file, ``EXPECT_UNRECOGNISED`` holds wrong code that no rule describes.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from mutants_arithmetic import ARITHMETIC
-from mutants_rest import EMPTY_ROWS, LAYOUT, PRECISION, TRAINING
-from mutants_visibility import VISIBILITY
+from mutants_causal import CAUSAL
+from mutants_layout import EMPTY_ROWS, LAYOUT
+from mutants_masks import MASKS
+from mutants_precision import PRECISION, TRAINING
 from patching import BUG, SHOWS, Mutant, apply, lines_with, patch, source
 
 FAMILIES = {
-    "visibility": VISIBILITY,
+    "visibility": CAUSAL | MASKS,
     "arithmetic": ARITHMETIC,
     "layout": LAYOUT,
     "empty rows": EMPTY_ROWS,
@@ -22,7 +24,9 @@ FAMILIES = {
     "training and neighbours": TRAINING,
 }
 
-MUTANTS: dict[str, list[Mutant]] = {rule: patches for family in FAMILIES.values() for rule, patches in family.items()}
+MUTANTS: dict[str, list[Mutant]] = {
+    rule: patches for family in FAMILIES.values() for rule, patches in family.items()
+}
 
 #: (two rules from different steps, the style that holds both)
 PAIRS: list[tuple[tuple[str, str], str]] = [
@@ -52,7 +56,11 @@ EXPECT_UNRECOGNISED: dict[str, list[Mutant]] = {
         patch("chunked_online_softmax", "output = output * shrink +", "output = output +"),
     ],
     "each block of keys has a softmax of its own": [
-        patch("chunked_online_softmax", "shares = torch.exp(scores - base)", "shares = torch.softmax(scores.masked_fill(scores.isneginf(), -1e30), dim=-1)"),
+        patch(
+            "chunked_online_softmax",
+            "shares = torch.exp(scores - base)",
+            "shares = torch.softmax(scores.masked_fill(scores.isneginf(), -1e30), dim=-1)",
+        ),
     ],
     "tanh on the scores that nobody declared": [
         patch("matmul_bthd", "scores = scores / d**0.5", "scores = torch.tanh(scores / d**0.5)"),
@@ -72,7 +80,7 @@ def mutant_of(rule: str, style: str) -> Mutant:
 
 
 def build(rule: str, style: str, folder: Path) -> tuple[Path, int]:
-    """Write the wrong file into ``folder``; return its path and the line of the wrong step, marked ``# bug``."""
+    """Write the wrong file into ``folder``; return its path and the line marked ``# bug``."""
     path, (line,) = build_all((rule,), style, folder)
     return path, line
 

@@ -1,4 +1,4 @@
-"""A bug as a patch of a right file: what is replaced by what, and on which line the wrong step then stands."""
+"""A bug as a patch of a right file: what is replaced by what, and which line is wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-STYLES = Path(__file__).parent / "styles"
+FOLDER = Path(__file__).parent / "styles"
 BUG = "  # bug"
 SHOWS = "  # shows"
 
@@ -39,7 +39,7 @@ def patch(style: str, *texts: str, shows: str = "", dtype: str | None = None, **
 
 def source(style: str) -> str:
     """Return the right file's text."""
-    return (STYLES / f"{style}.py").read_text()
+    return (FOLDER / f"{style}.py").read_text()
 
 
 def apply(text: str, mutant: Mutant) -> str:
@@ -54,7 +54,9 @@ def apply(text: str, mutant: Mutant) -> str:
             text = _mark(text, start, BUG)
     if mutant.shows:
         if text.count(mutant.shows) != 1:
-            raise ValueError(f"{mutant.style}: found {text.count(mutant.shows)} times, expected once:\n{mutant.shows}")
+            raise ValueError(
+                f"{mutant.style}: found {text.count(mutant.shows)} times, expected once:\n{mutant.shows}"
+            )
         text = _mark(text, text.index(mutant.shows), SHOWS)
     return text
 
