@@ -263,3 +263,57 @@ def test_python_dash_m_is_the_same_command():
         check=True,
     )
     assert done.stdout.startswith("softlookup, version ")
+
+
+def check_for_real(*arguments, cwd=EXAMPLES):
+    return subprocess.run(
+        [sys.executable, "-m", "softlookup", "check", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_right_example_is_clean():
+    done = check_for_real("attention_shapes_check.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("1 target, clean")
+
+
+def test_the_broken_example_is_named_with_its_line():
+    done = check_for_real("attention_shapes_check_broken.py", "--format", "json")
+    lines = (EXAMPLES / "attention_shapes_check_broken.py").read_text().splitlines()
+    wrong = next(number for number, line in enumerate(lines, 1) if "dim=-2" in line)
+    data = json.loads(done.stdout)
+    (target,) = data["targets"]
+    (finding,) = target["findings"]
+    assert (finding["code"], finding["line"]) == ("SL211", wrong)
+    assert [skipped["name"] for skipped in data["skipped"]] == ["main"]
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "words"),
+    [
+        ("def attend(q, k, v:\n", 1, "SyntaxError"),
+        ("import no_such_package_at_all\ndef attend(q, k, v):\n    return q\n", 1, "no_such_package_at_all"),
+        ("def add(a, b):\n    return a + b\n", 2, "no attention was found"),
+    ],
+    ids=["a syntax error", "a missing import", "no attention"],
+)
+def test_a_file_that_cannot_be_checked_says_why_without_a_traceback(tmp_path, code, status, words):
+    (tmp_path / "w.py").write_text(code)
+    done = check_for_real("w.py", cwd=tmp_path)
+    everything = done.stdout + done.stderr
+    assert done.returncode == status, everything
+    assert words in everything
+    assert "Traceback" not in everything
+
+
+def test_a_name_that_the_file_does_not_have_is_refused():
+    done = check_for_real("attention_shapes_check.py:no_such_name")
+    assert done.returncode in {1, 2}
+    assert "no_such_name" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
