@@ -10,6 +10,7 @@ import ast
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,8 @@ def _check_file(
         )
     from softlookup.checker.files import check_file
 
+    # torch says so when it is installed alone; nothing here needs numpy.
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     return check_file(path, name, contract=contract, init=init, timeout=timeout)
 
 

@@ -140,8 +140,8 @@ class Adapter:
         return min(distance(seen, case) for case in cases)
 
     def _layouts(self) -> tuple[str, ...]:
-        if self.reading.layout:
-            return (self.reading.layout,)
+        if self.reading.layouts:
+            return self.reading.layouts[:1]
         if "heads" in self.reading.roles.values():
             return (*_FOLDED, *_LAYOUTS)
         return _LAYOUTS
@@ -256,7 +256,8 @@ class Adapter:
         moved = (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
         if bool(moved.all()) and case.k.shape[-2] - case.q.shape[-2] >= 2:
             return "bottom-right"
-        return "top-left" if not bool(moved[:2].any()) else None
+        # Also where the triangle is upside down: rows 0 and 1 on one side of key 2, the others on the other.
+        return "top-left" if len(set(moved[:2].tolist())) == 1 and bool(moved[0]) != bool(moved[2]) else None
 
     def _measured_causal(self, plan: Plan) -> bool:
         """Built-in causality that nobody mentions: earlier rows do not move when the last key and value do."""
@@ -273,7 +274,17 @@ class Adapter:
         if before.output is None or after.output is None:
             return False
         moved = (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
-        return bool(moved[-1]) and not bool(moved[:-1].any())
+        return self._hears_earlier(plan, case, before) and bool(moved[-1]) and not bool(moved[:-1].any())
+
+    def _hears_earlier(self, plan: Plan, case: Case, before: Observation) -> bool:
+        """Later rows move when the first key and value do; else tokens never see each other at all."""
+        q, k, v = (t.clone() for t in (case.q, case.k, case.v))
+        for tensor in (q, k, v) if plan.abilities.one_source else (k, v):
+            tensor[:, :, 0] += 1
+        after = self._try(plan, "first", case=case.but(q=q, k=k, v=v))
+        if before.output is None or after.output is None:
+            return False
+        return bool(((before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6)[1:].all())
 
     def _window(self, plan: Plan) -> Plan:
         can, facts = plan.abilities, self.reading.facts
@@ -288,10 +299,14 @@ class Adapter:
         for counts in readings:
             for ahead in (False,) if causal else (False, True):
                 attempt = plan.but(window_counts=counts, abilities=replace(can, window_ahead=ahead))
-                case = self._case(plan, "square").but(window=3, window_ahead=ahead, causal=causal)
-                if distance(self._try(attempt, "window", case=case)) < _QUICK_TOLERANCE:
-                    return attempt
+                if self._window_error(attempt, ahead, causal) < _QUICK_TOLERANCE:
+                    both_ways = can.causal and self._window_error(attempt, True, None) < _QUICK_TOLERANCE
+                    return attempt.but(abilities=replace(attempt.abilities, window_ahead_alone=both_ways))
         return plan
+
+    def _window_error(self, plan: Plan, ahead: bool, causal: Corner | None) -> float:
+        case = self._case(plan, "square").but(window=3, window_ahead=ahead, causal=causal)
+        return distance(self._try(plan, "window", case=case))
 
     # ---- masks ----
 
@@ -325,7 +340,7 @@ class Adapter:
             causal_unless_masked=unless_masked,
             bias=spelling.kind == "additive",
         )
-        attempt = plan.but(mask=spelling, abilities=can)
+        attempt = plan.but(mask=spelling, abilities=replace(can, mask_always=plan.mask_required))
         name = "padding" if spelling.kind == "lengths" or "T_q" not in axes else "masked"
         seen = self._try(attempt, name)
         return _Trial(attempt, seen, distance(seen), rank)
@@ -338,7 +353,8 @@ class Adapter:
         found: list[MaskSpelling] = []
         for axes in [stated_axes] if stated_axes else _mask_shapes(plan, name):
             for kind in kinds:
-                for values in ("float",) if kind == "additive" else ("bool", "int", "float"):
+                stated = tuple(v for v in self.reading.mask_values if kind != "additive")
+                for values in ("float",) if kind == "additive" else stated or ("bool", "int", "float"):
                     found.append(MaskSpelling(name, kind, values, axes))
         # The plain boolean of every shape first, then the rarer spellings.
         order = {"allowed": 0, "blocked": 1, "additive": 2}
@@ -356,6 +372,7 @@ class Adapter:
             documents="documents" in plan.roles.values(),
             integer_mask=integers,
             fixed_scale=facts.get("scale"),
+            max_score=self.declared.max_score or can.max_score,
         )
         causal = "argument" if can.causal else "none" if not can.always_causal else "built-in"
         contract = Contract(
@@ -377,7 +394,7 @@ class Adapter:
         return plan.but(abilities=can, contract=contract)
 
     def _declared_names(self) -> frozenset[str]:
-        read_ones = {name for name, value in (("layout", self.reading.layout), ("mask", self.reading.mask_kind), ("mask_shape", self.reading.mask_axes)) if value}
+        read_ones = {name for name, value in (("layout", self.reading.layouts), ("mask", self.reading.mask_kind), ("mask_shape", self.reading.mask_axes)) if value}
         return frozenset(read_ones | set(self.reading.facts) | set(self.declared.declared))
 
 
@@ -393,7 +410,7 @@ def _override(reading: Reading, declared: Contract) -> Reading:
             facts[name] = value
     axes = tuple(declared.mask_shape.split()) if declared.mask_shape else reading.mask_axes
     kind = reading.mask_kind if declared.mask in {None, "none"} else declared.mask
-    return replace(reading, facts=facts, layout=declared.layout or reading.layout, mask_kind=kind, mask_axes=axes)
+    return replace(reading, facts=facts, layouts=(declared.layout,) if declared.layout else reading.layouts, mask_kind=kind, mask_axes=axes)
 
 
 def _mask_shapes(plan: Plan, name: str) -> list[tuple[str, ...]]:

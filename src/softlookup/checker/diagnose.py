@@ -218,12 +218,16 @@ class _Report:
             judge = getattr(entry.load(), "judge", None)
             if judge is None or entry.code in named:
                 continue
-            if self.explanation.hypothesis is None and entry.code in _NEED_FORWARD:
+            if not self._forward_is_known() and entry.code in _NEED_FORWARD:
                 continue
             judgement = judge(self.evidence)
             if judgement is not None:
                 found.append((entry, judgement))
         return found
+
+    def _forward_is_known(self) -> bool:
+        hypothesis = self.explanation.hypothesis
+        return hypothesis is not None and "around" not in hypothesis.edits
 
     def _named(self, entry: Entry) -> Finding:
         seen = self._clearest()
@@ -276,6 +280,8 @@ class _Report:
         steps = getattr(module, "LINE", None) or tuple(
             name for name in ("score", "scale", "hide", "normalize", "mix", "visible", "settle", "repeat_kv_heads") if name in vars(module)
         )
+        if seen.failure is not None and seen.failure.line:
+            return seen.failure.line
         record = _record(self.target, self.plan, seen)
         words = tuple(n for n, role in self.plan.roles.items() if role in {"causal", "window", "documents", "mask"})
         return line_of(steps or ("score",), record, self.target.sketch, words)

@@ -54,6 +54,11 @@ class Evidence:
         """Return the observations whose probe name starts with ``prefix``."""
         return [seen for seen in self.observations if seen.probe.startswith(prefix)]
 
+    def rows(self, seen: Observation) -> Tensor:
+        """[B, H, T_q] bool: real rows that also look somewhere under the steps that explain the target."""
+        allowed = self.steps.visible(seen.case)
+        return seen.real_rows if allowed is None else seen.real_rows & allowed.any(dim=-1)
+
 
 @dataclass(frozen=True)
 class Judgement:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from softlookup.checker.calls import Recorded, Sketch
 from softlookup.checker.evidence import Observation
@@ -22,6 +22,9 @@ _TRIANGLE = {"tril", "triu", "tril_", "triu_", "triu_indices", "tril_indices", "
 _COMPARE = {"le", "ge", "lt", "gt", "eq", "ne", "__le__", "__ge__", "__lt__", "__gt__", "__eq__", "__ne__"}
 _REPEAT = {"repeat", "repeat_interleave", "expand", "tile", "__getitem__", "index_select"}
 _SETTLE = {"nan_to_num", "nan_to_num_", "where", "masked_fill", "masked_fill_", "mul", "clamp", "clamp_min", "isnan"}
+_FILL = {"masked_fill", "masked_fill_", "where", "__setitem__", "nan_to_num", "nan_to_num_"}
+_TURN = {"bitwise_not", "logical_not", "bool", "to", "type", "eq", "ne", "rsub", "bitwise_not_", "logical_not_", "invert"}
+_JOIN = {"add", "mul", "and", "bitwise_and", "bitwise_or", "logical_and", "logical_or", "or", "minimum", "sub"}
 _FALLBACK = {
     "visible": ("hide", "normalize", "score"),
     "hide": ("visible", "normalize", "score"),
@@ -31,6 +34,10 @@ _FALLBACK = {
     "repeat_kv_heads": ("score",),
     "mix": ("normalize",),
     "drop": ("normalize",),
+    "turn": ("visible", "hide"),
+    "fill": ("hide",),
+    "join": ("hide",),
+    "inplace": ("hide",),
     "score": ("mix",),
     "sum": ("normalize",),
     "exp": ("normalize",),
@@ -77,6 +84,7 @@ def step_lines(seen: Observation) -> dict[str, list[int]]:
             note("settle" if normalized else "hide", record)
         elif normalized and record.op in _SETTLE and "v" not in roles and record.op in {"nan_to_num", "nan_to_num_", "isnan"}:
             note("settle", record)
+        _note_mask_work(record, roles, sources, scored, note)
         if record.op in {"dropout", "feature_dropout"}:
             note("drop", record)
         if scored and "v" in roles and any("q" in source and "v" not in source for source in sources):
@@ -104,6 +112,25 @@ def _flows(seen: Observation) -> list[tuple[Recorded, frozenset[str], list[froze
             holds[serial] = roles - {"qkv", "x"} if packed and products else roles
         flows.append((record, roles, sources))
     return flows
+
+
+def _note_mask_work(
+    record: Recorded, roles: frozenset[str], sources: list[frozenset[str]], scored: bool, note: Callable[[str, Recorded], None]
+) -> None:
+    """What is done to masks themselves: turned round, joined, changed in place; and fills of any kind."""
+    arguments = roles & {"q", "k", "v"}
+    if record.op in _FILL and scored:
+        note("fill", record)
+        if "v" in roles:
+            note("settle", record)
+    if not arguments and record.op in _TURN:
+        note("turn", record)
+    if not arguments and record.op in _JOIN and len(record.inputs) > 1:
+        note("join", record)
+    if record.op.endswith("_") and sources and len(sources[0]) == 1 and sources[0] <= {"mask", "q", "k", "v"}:
+        note("inplace", record)
+    if record.op == "__getitem__" and arguments and arguments < {"k", "v"} | {"k"} | {"v"}:
+        note("slice", record)
 
 
 def _has_scalar(record: Recorded) -> bool:

@@ -132,13 +132,14 @@ class Plan:
             "block": 4,
         }
         if role == "bias":
-            if case.additive_bias is None:
-                return None if required else _LEAVE_OUT
+            if case.additive_bias is None and not required:
+                return _LEAVE_OUT
+            bias = torch.zeros(1, 1, 1, 1, dtype=case.q.dtype) if case.additive_bias is None else case.additive_bias
             axes = ("1", "1", "T_q", "T_k") if len(axes_of(self.layout)) == 4 else ("T_q", "T_k")
-            return arrange_mask(case.additive_bias, axes, sizes_of(case))
+            return arrange_mask(bias.expand(1, 1, case.q.shape[-2], case.k.shape[-2]), axes, sizes_of(case))
         if role == "window":
             if case.window is None or self.abilities.fixed_window is not None:
-                return case.q.shape[-2] + case.k.shape[-2] if required else _LEAVE_OUT
+                return case.q.shape[-2] + case.k.shape[-2] if required or self._default_is_number(name) else _LEAVE_OUT
             return case.window if self.window_counts == "keys" else case.window - 1
         if role == "documents":
             if case.document_ids is None and not required:
@@ -151,6 +152,11 @@ class Plan:
         if role == "scale" and case.scale is None:
             return 1 / math.sqrt(case.q.shape[-1])
         return simple.get(role, _LEAVE_OUT)
+
+    def _default_is_number(self, name: str) -> bool:
+        """A window with a number as default hides keys even when nobody asks."""
+        default = next((p.default for p in self.parameters if p.name == name), "")
+        return default.isdigit() and default != "0"
 
     def _packed(self, case: Case) -> Tensor:
         """Stack q, k and v along the axis "3" of the packed layout."""

@@ -27,6 +27,7 @@ class Abilities:
     own_value_width: bool = True  # d_v != d_head
     one_source: bool = False  # q, k and v are the same tensor
     mask_axes: frozenset[str] = frozenset()  # of B, H, T_q, T_k; empty: takes no mask
+    mask_always: bool = False  # cannot be called without a mask
     integer_mask: bool = False
     bias: bool = False
     causal: bool = False  # causality can be asked for by an argument
@@ -38,8 +39,10 @@ class Abilities:
     window: bool = False  # a window can be asked for by an argument
     fixed_window: int | None = None
     window_ahead: bool = False
+    window_ahead_alone: bool = False  # without the causal rule the window reaches forward too
     documents: bool = False
     gradients: bool = True
+    max_score: float = 3e4  # scores may get this large
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class _Builder:
         if self.abilities.one_source:
             k = v = q
         can = self.abilities
-        return Case(
+        case = Case(
             q.to(self.dtype),
             k.to(self.dtype).clone(),
             v.to(self.dtype).clone(),
@@ -105,6 +108,9 @@ class _Builder:
             window=can.fixed_window,
             scale=can.fixed_scale,
         )
+        if can.mask_always and not can.causal_unless_masked:
+            case = case.but(allowed_mask=torch.ones_like(self.random_mask(case, 1)))
+        return case
 
     def masked(self, case: Case, allowed_mask: Tensor) -> Case:
         """Give the mask; every query keeps at least one key under all rules together."""
@@ -191,6 +197,9 @@ def _zero_queries(case: Case) -> Case:
 
 def _causal_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Probe]:
     probes: list[Probe] = []
+    if can.causal or can.always_causal:
+        huge = build.case(17, square).but(causal=can.corner)
+        probes.append(Probe("huge-causal", _huge(huge, can.max_score)))
     if can.causal:
         probes.append(Probe("causal", build.case(11, square).but(causal=can.corner)))
         if can.rectangular:
@@ -206,6 +215,8 @@ def _causal_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Prob
         case = build.case(15, build.sizes(T_q=7, T_k=7))
         causal = can.corner if can.causal or can.always_causal else None
         probes.append(Probe("window", case.but(window=3, window_ahead=can.window_ahead, causal=causal)))
+        if can.causal:
+            probes.append(Probe("window-alone", case.but(window=3, window_ahead=can.window_ahead_alone)))
         if can.mask_axes:
             probes.append(Probe("window-padding", build.masked(case.but(window=3, window_ahead=can.window_ahead, causal=causal), build.padding_mask(case))))
     return probes
@@ -226,7 +237,7 @@ def _mask_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Probe]
         Probe("equal-axes", build.masked(equal, build.random_mask(equal, 26))),
         Probe("zero-queries-masked", _zero_queries(padded)),
         Probe("large-masked", build.masked(large, build.random_mask(large, 28))),
-        Probe("huge-masked", _huge(padded)),
+        Probe("huge-masked", _huge(padded, can.max_score)),
         Probe("hidden-nan", _hidden_nan(padded), compared=False),
         Probe("empty-row", _empty_row(build, square), compared=False),
     ]
@@ -244,10 +255,11 @@ def _mask_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Probe]
     return probes
 
 
-def _huge(case: Case) -> Case:
-    """Visible scores far below any modest finite fill: the first feature is large and opposite in q and k."""
+def _huge(case: Case, max_score: float) -> Case:
+    """Scores of about -max_score everywhere, below a modest finite fill: one feature is opposite in q and k."""
     q, k = case.q.clone(), case.k.clone()
-    q[..., 0], k[..., 0] = 300.0, -300.0
+    size = math.sqrt(max_score * math.sqrt(q.shape[-1]))
+    q[..., 0], k[..., 0] = size, -size
     return case.but(q=q, k=k)
 
 

@@ -61,11 +61,12 @@ class Reading:
     """Everything that a sketch states."""
 
     roles: dict[str, str]  # parameter name -> role
-    layout: str | None = None  # axes of q
+    layouts: tuple[str, ...] = ()  # axes of q; several when the author promises several
     key_layout: str | None = None
     packed_layout: str | None = None
     mask_kind: str | None = None
     mask_axes: tuple[str, ...] | None = None
+    mask_values: tuple[str, ...] = ()  # of "bool", "int", "float", when the author says so
     integer_mask: bool = False
     facts: dict[str, Any] = field(default_factory=dict)  # declared fields of Contract
     window_counts: str | None = None  # "keys" (itself included) or "lookback"
@@ -86,26 +87,40 @@ def read(sketch: Sketch) -> Reading:
     roles = _roles(sketch.parameters)
     doc = _documentation(sketch)
     notes = _notes_by_parameter(doc, sketch.parameters)
+    if "mask" not in roles.values():
+        roles = {name: "mask" if role == "bias" and _hides(notes.get(name, "")) else role for name, role in roles.items()}
     of = lambda role: next((name for name, r in roles.items() if r == role), "")  # noqa: E731
     q, k, qkv, mask = of("q"), of("k"), of("qkv"), of("mask")
     annotations = {p.name: p.annotation for p in sketch.parameters}
-    shape = lambda name: _shape(notes.get(name, "")) or _shape(annotations.get(name, ""))  # noqa: E731
-    layout = _layout(shape(q)) or _layout_from_name(sketch.name) or _layout(_free_shape(notes.get("", "")))
+    first_is_batch = bool(re.search(r"[\[(]\s*n\s*,(\s*[\w*]+\s*,){1,3}", doc, re.I))
+
+    def shape(name: str) -> tuple[str, ...] | None:
+        found = _shapes(notes.get(name, ""), first_is_batch) or _shapes(annotations.get(name, ""), first_is_batch)
+        return found[0] if found else None
+
+    stated = [_layout(found) for found in _shapes(notes.get(q, ""), first_is_batch) or _shapes(annotations.get(q, ""))]
+    layouts = [found for found in stated if found] or [_layout_from_name(sketch.name), _layout(_free_shape(notes.get("", "")))]
     mask_text = notes.get(mask, "") if mask else ""
     mask_doc = mask_text or (notes.get("", "") if mask else "")
     kind = _polarity(mask_doc) or (_polarity_of_name(mask) if mask else None)
     return Reading(
         roles=roles,
-        layout=layout,
+        layouts=_unlike(layouts),
         key_layout=_layout(shape(k)),
         packed_layout=_packed(shape(qkv)),
         mask_kind=kind,
-        mask_axes=_mask_axes(_shape(mask_text) or _shape(annotations.get(mask, ""))) if mask else None,
+        mask_axes=_mask_axes(shape(mask)) if mask else None,
+        mask_values=_mask_values(mask_text + " " + annotations.get(mask, "")) if mask else (),
         integer_mask=bool(re.search(r"\bint|uint8|byte|long\b|\b[01]\s*(/|or|and|=|means|for|where|marks)\s*", mask_doc + annotations.get(mask, ""), re.I)),
         facts=_facts(sketch, doc, notes, roles),
         window_counts=_window_counts(notes.get(of("window"), "") + " " + notes.get("", "")),
         words=f"{sketch.name} {' '.join(roles)}\n{doc}".lower(),
     )
+
+
+def _hides(text: str) -> bool:
+    """A bias that hides keys is a mask."""
+    return bool(re.search(r"-inf|hidden|hides|masked|may not", text, re.I))
 
 
 def _roles(parameters: tuple[Parameter, ...]) -> dict[str, str]:
@@ -161,19 +176,41 @@ def _notes_by_parameter(doc: str, parameters: tuple[Parameter, ...]) -> dict[str
     return {name: " ".join(lines) for name, lines in notes.items()}
 
 
-def _shape(text: str) -> tuple[str, ...] | None:
-    """The first shape written in a text: "[B, H, T_q, d]" or the axes of a jaxtyping annotation."""
+def _shapes(text: str, first_is_batch: bool = False) -> list[tuple[str, ...]]:
+    """The shapes written in a text: "[B, H, T_q, d]" or the axes of a jaxtyping annotation.
+
+    first_is_batch: "n" is the batch in this text, and not a number of tokens.
+    """
+    found = []
     for inner in re.findall(r"[\[(]([^\[\]()]*(?:\([^()]*\))?[^\[\]()]*)[\])]|[\"']([^\"']+)[\"']", text):
-        words = [w for w in re.split(r"[\s,x×*]+", (inner[0] or inner[1]).strip()) if w]
-        axes = [_AXIS_OF.get(w.strip("*#_?").lower()) for w in words]
-        for place, word in enumerate(words):
-            if axes[place] is None and word.lower() == "n":
-                axes[place] = "B" if place == 0 and len(words) > 2 else "T"
-        if words and words[0] in {"...", "*"}:
-            axes[0] = "..."
+        plain = re.sub(r"\s*\*\s*", "*", (inner[0] or inner[1]).strip())
+        words = [w for w in re.split(r"[\s,×]+|\bx\b", plain) if w]
+        axes = [_axis(word, place, len(words), first_is_batch) for place, word in enumerate(words)]
         if len(axes) > 1 and all(axes):
-            return tuple(str(axis) for axis in axes)
-    return None
+            found.append(tuple(str(axis) for axis in axes))
+    return found
+
+
+def _axis(word: str, place: int, count: int, first_is_batch: bool) -> str | None:
+    if word in {"...", "*"} and place == 0:
+        return "..."
+    plain = word.strip("#_?").lower()
+    if "*" in plain:  # "batch * heads": as good as a batch
+        first = _AXIS_OF.get(plain.split("*")[0])
+        return "B" if first == "B" and place == 0 else None
+    if plain == "n":
+        return "B" if place == 0 and (first_is_batch or count > 2) else "T"
+    return _AXIS_OF.get(plain)
+
+
+def _unlike(layouts: list[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(layout for layout in layouts if layout))
+
+
+def _mask_values(text: str) -> tuple[str, ...]:
+    """What the elements of a mask may be, when the text says so."""
+    named = {"bool": r"\bbool", "int": r"\bu?int(8|32|64)?\b|\bbyte|\blong\b|bytetensor|longtensor", "float": r"\bfloat"}
+    return tuple(kind for kind, pattern in named.items() if re.search(pattern, text, re.I))
 
 
 def _layout(shape: tuple[str, ...] | None) -> str | None:
@@ -197,12 +234,11 @@ def _packed(shape: tuple[str, ...] | None) -> str | None:
 
 def _free_shape(text: str) -> tuple[str, ...] | None:
     """A shape of q outside the list of parameters, e.g. "all tensors are [B, T, H, d]"."""
-    for match in re.finditer(r"[\[(][^\[\]()]*[\])]", text):
-        shape = _shape(match[0])
+    for shape in _shapes(text):
         if _layout(shape):
             return shape
     match = re.search(r"\bb\s?[ht]\s?[ht]\s?[de]\b", text, re.I)
-    return _shape("(" + " ".join(match[0].replace(" ", "")) + ")") if match else None
+    return _shapes("(" + " ".join(match[0].replace(" ", "")) + ")")[0] if match else None
 
 
 def _mask_axes(shape: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -216,11 +252,11 @@ def _mask_axes(shape: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return tuple("T_k" if place == last else "T_q" if axis == "T" else axis for place, axis in enumerate(axes))
 
 
-_YES = r"(?:\btrue\b|\b1s?\b|\bones?\b|non-?zero)"
-_NO = r"(?:\bfalse\b|\b0s?\b|\bzeros?\b)"
+_YES = r"(?:\btrue\b|\b1(?:\.0?|s)?(?![\w/])|\bones?\b|non-?zero)"
+_NO = r"(?:\bfalse\b|\b0(?:\.0?|s)?(?![\w/])|\bzeros?\b)"
 _LOOK = r"(?:attend|allow|keep|kept|visible|valid\b|real\b|look|seen?\b|participat|unmasked|include|may be used|actual|part of)"
 _HIDE = r"(?:\bmask|block|hid|ignor|padd?ing|\bpad\b|padded|exclud|drop|disallow|forbid|forbidden|invisible|invalid|removed|masked)"
-_GAP = r"[^.\n;]{0,45}?"
+_GAP = r"[^.,\n;]{0,45}?"
 
 
 def _polarity(text: str) -> str | None:

@@ -51,12 +51,16 @@ class Server:
                 self._perform(header["target"], header["calls"], tensors)
 
     def _load(self) -> Failure | None:
-        loader = SourceFileLoader(MODULE_NAME, self._file)
-        spec = importlib.util.spec_from_loader(MODULE_NAME, loader)
+        package, folder = _package_of(os.path.dirname(self._file))
+        sys.path[:0] = [
+            os.path.dirname(self._file),
+            folder,
+        ]  # as when it runs as a script: siblings come first
+        loader = SourceFileLoader(f"{package}{MODULE_NAME}", self._file)
+        spec = importlib.util.spec_from_loader(loader.name, loader)
         assert spec is not None
         self._module = importlib.util.module_from_spec(spec)
-        sys.modules[MODULE_NAME] = self._module  # dataclasses and inspect look there
-        sys.path.insert(0, os.path.dirname(self._file))  # as when it runs as a script: siblings come first
+        sys.modules[loader.name] = self._module  # dataclasses and inspect look there
         try:
             loader.exec_module(self._module)
         except BaseException as error:
@@ -68,9 +72,10 @@ class Server:
         return [sketch_of(value, name) for name, value in defined.items() if self._is_own(value)]
 
     def _is_own(self, value: Any) -> bool:
+        home = self._module.__name__
         if inspect.isroutine(value) or inspect.isclass(value):
-            return getattr(value, "__module__", None) == MODULE_NAME
-        return isinstance(value, nn.Module) or (type(value).__module__ == MODULE_NAME and callable(value))
+            return getattr(value, "__module__", None) == home
+        return isinstance(value, nn.Module) or (type(value).__module__ == home and callable(value))
 
     def _pick(self, name: str, init: dict[str, Any] | None) -> None:
         """Find or build what the name says: ``function``, ``instance``, ``Class`` or ``Class.method``."""
@@ -124,6 +129,15 @@ class Server:
                 return None
             taken += piece
         return bytes(taken)
+
+
+def _package_of(folder: str) -> tuple[str, str]:
+    """Return the dotted package that a folder is, for relative imports, and where that package lies."""
+    package = ""
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, name = os.path.split(folder)
+        package = f"{name}.{package}"
+    return package, folder
 
 
 def _found(module: ModuleType, name: str, init: dict[str, Any] | None) -> Any:

@@ -15,12 +15,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from softlookup.checker import wire
 from softlookup.checker.calling import make_call, one_line
 from softlookup.checker.calls import Answer, Call, Failure, Sketch, Target
 from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.checker.sketching import code_of, sketch_of
+
+_CONTAINERS = (dict, list, set)
 
 
 def open_file(path: str | os.PathLike[str], *, timeout: float = 60.0) -> FileSession:
@@ -181,26 +184,24 @@ def _module_kept(module: nn.Module | None) -> Iterator[None]:
     if module is None:
         yield
         return
-    attributes = [(part, _shallow(vars(part))) for part in module.modules()]
-    tensors = [*module.parameters(), *module.buffers()]
+    parts = list(module.modules())
+    attributes = [(vars(part), vars(part).copy()) for part in parts]
+    # A cache that grows in place is given back short, and stays the same object.
+    values_held = [value for part in parts for value in vars(part).values()]
+    containers = [(value, value.copy()) for value in values_held if type(value) in _CONTAINERS]
+    tensors = [one for one in (*module.parameters(), *module.buffers()) if not is_lazy(one)]
     values = [(tensor, tensor.detach().clone()) for tensor in tensors]
     module.eval()
     try:
         yield
     finally:
-        for part, kept in attributes:
-            vars(part).clear()
-            vars(part).update(kept)
+        for container, kept in [*attributes, *containers]:
+            container.clear()
+            container.extend(kept) if isinstance(container, list) else container.update(kept)
         with torch.no_grad():
             for tensor, value in values:
                 if not torch.equal(tensor, value):
                     tensor.data.copy_(value)
-
-
-def _shallow(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Copy the dict and the containers in it, so that a cache that grows in place is given back short."""
-    copied = (dict, list, set)
-    return {name: value.copy() if type(value) in copied else value for name, value in attributes.items()}
 
 
 @contextlib.contextmanager

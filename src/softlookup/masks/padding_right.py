@@ -17,7 +17,8 @@ src_key_padding_mask (there True means padding).
 from typing import Any
 
 from softlookup.masks.accept import per_sample, within
-from softlookup.masks.predicate import Index
+from softlookup.masks.predicate import Index, own_key
+from softlookup.terms import Corner
 
 PER_SAMPLE = ("lengths",)
 KEYS_ONLY = True
@@ -41,8 +42,9 @@ def check_lengths(*, q_len: int, k_len: int, lengths: Any) -> None:
 def always_sees(*, q_len: int, k_len: int, lengths: Any) -> frozenset[str]:
     """The first token of every sample is real, unless a sample has none."""
     shortest = lengths if isinstance(lengths, int) else min(lengths)
-    # All keys real: nothing is hidden, so each query sees whatever the other rules show it.
-    everything = (
-        {"last key", "own key", "own key, top-left", "own key, bottom-right"} if shortest == k_len else set()
-    )
-    return frozenset({"first key"} | everything) if shortest else frozenset()
+    if shortest < k_len:
+        return frozenset({"first key"} if shortest else set())
+    # Nothing is hidden, so each query sees whatever the other rules show it.
+    corners: tuple[Corner, ...] = ("top-left", "bottom-right")
+    own = (own_key(q_len=q_len, k_len=k_len, corner=corner) for corner in corners)
+    return frozenset({"first key", "last key"}).union(*own)

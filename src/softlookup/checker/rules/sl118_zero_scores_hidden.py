@@ -16,7 +16,7 @@ from torch import Tensor
 from softlookup.attention import hide as hide_all
 from softlookup.terms import Case
 
-LINE = ("hide",)
+LINE = ("fill", "hide")
 VARIANTS = (-math.inf, -1e9)
 
 

@@ -22,7 +22,7 @@ from softlookup.attention import repeat_kv_heads as one_head_each
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
-LINE = ("visible", "hide")
+LINE = ("turn", "visible", "hide")
 
 
 def judge(evidence: Evidence) -> Judgement | None:

@@ -21,7 +21,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
-LINE = ("settle", "normalize")
+LINE = ("normalize",)
 
 
 def judge(evidence: Evidence) -> Judgement | None:

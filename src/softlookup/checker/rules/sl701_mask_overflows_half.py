@@ -24,7 +24,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
-LINE = ("hide",)
+LINE = ("join", "hide")
 
 
 def judge(evidence: Evidence) -> Judgement | None:

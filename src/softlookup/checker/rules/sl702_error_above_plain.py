@@ -45,7 +45,7 @@ def judge(evidence: Evidence) -> Judgement | None:
 
 def _errors(evidence: Evidence, seen: Observation) -> tuple[float, float, float, float, float] | None:
     """Return mean and max error, those of the plain formula, and the rounding of the output."""
-    case, real = seen.case, seen.real_rows
+    case, real = seen.case, evidence.rows(seen)
     if seen.output is None or case.q.dtype not in (torch.float16, torch.bfloat16) or not real.any():
         return None
     exact = evidence.steps(case.but(q=case.q.double(), k=case.k.double(), v=case.v.double()))[0][real]
