@@ -502,6 +502,7 @@ class Restless(nn.Module):
 def test_nothing_of_the_users_module_changes():
     module = Restless()
     module.drop.eval()
+    cache = module.cache
     target = LocalTarget(module)
     first, second = target.perform([Call((torch.ones(3),)), Call((torch.ones(3),))])
     assert torch.equal(first.result, torch.ones(3))  # in evaluation mode nothing is dropped
@@ -510,6 +511,7 @@ def test_nothing_of_the_users_module_changes():
     assert torch.equal(module.weight, torch.ones(3))
     assert torch.equal(module.calls, torch.zeros(1))
     assert (module.cache, module.last) == ([], None)
+    assert module.cache is cache
     assert module.weight.grad is None
 
 
@@ -721,6 +723,17 @@ def test_recording_stops_at_its_limit_and_the_call_goes_on(monkeypatch):
     assert answer.result.item() == 50
 
 
+def test_a_target_that_fails_only_while_it_is_watched_is_called_again_unwatched():
+    def shy(x):
+        y = x * 2
+        if torch.overrides._get_current_function_mode_stack():
+            raise RuntimeError("no watching")
+        return y
+
+    answer = here(shy, torch.ones(1), record=True)
+    assert (answer.failure, answer.result.item(), [r.op for r in answer.recorded]) == (None, 2.0, ["mul"])
+
+
 def test_recording_changes_no_result(session):
     q, k, v = qkv()
     plain, noted = session.target("attend").perform([Call((q, k, v)), Call((q, k, v), record=True)])
@@ -806,3 +819,16 @@ def test_a_class_whose_instances_cannot_be_called_has_no_parameters(session):
     (sketch,) = [sketch for sketch in session.sketches() if sketch.name == "Parameters"]
     assert sketch.parameters == ()
     assert [p.name for p in sketch.init_parameters] == ["n"]
+
+
+def test_a_file_inside_a_package_may_use_relative_imports(tmp_path):
+    package = tmp_path / "outer" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package.parent / "numbers_of_ours.py").write_text("TWO = 2\n")
+    subject = package / "subject.py"
+    subject.write_text("from ..numbers_of_ours import TWO\n\n\ndef times_two(x):\n    return x * TWO\n")
+    with open_file(subject, timeout=60) as session:
+        assert [sketch.name for sketch in session.sketches()] == ["times_two"]
+        assert ask(session, "times_two", torch.ones(1)).result.item() == 2

@@ -26,6 +26,15 @@ def make_call(
     ``file`` is the target's own file: lines are those of frames that lie in it. Whatever the target raises is
     the answer's failure, SystemExit and KeyboardInterrupt included.
     """
+    answer = _attempt(function, call, file, device)
+    if call.record and answer.failure:  # a compiler may refuse to work while it is watched: try unwatched
+        again = _attempt(function, dataclasses.replace(call, record=False), file, device)
+        if not again.failure:
+            return dataclasses.replace(again, recorded=answer.recorded, arguments=answer.arguments)
+    return answer
+
+
+def _attempt(function: Callable[..., Any], call: Call, file: str, device: torch.device | None) -> Answer:
     given = _Given(call, device)
     recorder = Recorder(file) if call.record else None
     serials = {key: recorder.serial(tensor) for key, tensor in given.top_level()} if recorder else {}

@@ -51,11 +51,9 @@ class Server:
                 self._perform(header["target"], header["calls"], tensors)
 
     def _load(self) -> Failure | None:
-        package, folder = _package_of(os.path.dirname(self._file))
-        sys.path[:0] = [
-            os.path.dirname(self._file),
-            folder,
-        ]  # as when it runs as a script: siblings come first
+        beside = os.path.dirname(self._file)
+        package, root = _package_of(beside)
+        sys.path[:0] = [beside, root]  # as when it runs as a script: siblings come first
         loader = SourceFileLoader(f"{package}{MODULE_NAME}", self._file)
         spec = importlib.util.spec_from_loader(loader.name, loader)
         assert spec is not None
