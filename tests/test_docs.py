@@ -104,3 +104,10 @@ def test_the_readme_checks_both_examples_and_their_files_exist():
 def test_the_readme_shows_a_picture_that_is_there():
     (picture,) = re.findall(r"!\[[^\]]+\]\((\S+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert (ROOT / picture).read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize("file", [*PAGES, ROOT / "Makefile", ROOT / ".ci" / "run"], ids=named)
+def test_what_people_run_names_no_package_index_and_no_folder_of_ours(file):
+    text = file.read_text(encoding="utf-8")
+    found = re.findall(r"index-url|pypi\.org|download\.pytorch|/home/|/root/|/work/|/tmp/", text)
+    assert not found
