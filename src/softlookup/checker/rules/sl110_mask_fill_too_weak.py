@@ -39,7 +39,8 @@ Variant = tuple[float, str, str]
 def VARIANTS(evidence: Evidence) -> Iterator[Variant]:  # noqa: N802
     """The fill that the answers show: after scaling or before it, by every rule or by the mask alone."""
     reach = evidence.contract.max_score or 0.0
-    for fill, factor in [*_measured(evidence), (1e9, 1.0)]:
+    beyond = [(-reach / 100, 1.0)] if reach else []  # any number between the scores of size reach and ordinary ones
+    for fill, factor in [*_measured(evidence), (1e9, 1.0), *beyond]:
         if fill > min(DELIBERATE, -reach):
             for which in ("all", "mask", "mask last"):
                 yield fill, "scaled", which
@@ -77,7 +78,11 @@ def judge(evidence: Evidence) -> Judgement | None:
 
 def recorded(calls: tuple[Recorded, ...]) -> bool:
     """Multiplying by the mask (mask-multiplies-scores) gives the same scores as filling with 0."""
-    return any(call.op.strip("_") in {"masked_fill", "where"} for call in calls)
+    return any(call.op.strip("_") in {"masked_fill", "where"} and _zero(call) for call in calls)
+
+
+def _zero(call: Recorded) -> bool:
+    return not call.numbers or any(abs(number) < 1e-3 for number in call.numbers)
 
 
 def _measured(evidence: Evidence) -> list[tuple[float, float]]:
@@ -93,36 +98,40 @@ def _fill_of(seen: Observation) -> tuple[float, float, float] | None:
     exp(score) * value and exp(score) over visible keys, V and n those of values and ones over hidden keys.
     That is linear in u: u = (A - out Z) / (out n - V).
     """
-    case = seen.case
-    if seen.output is None or seen.output.dtype.itemsize < 4 or not all(_finite(x) for x in (case.k, case.v)):
+    case, output = seen.case, seen.output
+    if output is None or output.dtype.itemsize < 4 or case.additive_bias is not None or not _finite(case):
         return None
     case = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double())
-    allowed, values = all_rules(case), one_head_each(case.v, case)
-    plain = case.but(allowed_mask=None, additive_bias=None, causal=None, window=None, document_ids=None)
-    scores = scale_scores(STEPS.score(case.q, one_head_each(case.k, case), case), case)
-    output = seen.output.double()
-    if allowed is None or output.shape != STEPS(plain)[0].shape or case.additive_bias is not None:
+    keys, values = one_head_each(case.k, case), one_head_each(case.v, case)
+    scores, allowed = scale_scores(STEPS.score(case.q, keys, case), case), all_rules(case)
+    if (
+        allowed is None
+        or output.shape != (*scores.shape[:-1], values.shape[-1])
+        or not output.isfinite().all()
+    ):
         return None
-    allowed = allowed.expand(scores.shape)
+    allowed, output = allowed.expand(scores.shape), output.double()
     top = scores.masked_fill(~allowed, -math.inf).amax(dim=-1, keepdim=True)  # [..., T_q, 1]
-    share = (scores - top).exp().masked_fill(~allowed, 0.0)
-    rest, room = (~allowed).to(values.dtype) @ values, (~allowed).sum(dim=-1, keepdim=True)
-    direction = output * room - rest
-    u = ((share @ values - output * share.sum(dim=-1, keepdim=True)) * direction).sum(dim=-1, keepdim=True)
-    u = u / direction.square().sum(dim=-1, keepdim=True)
-    leak = u * room / (u * room + share.sum(dim=-1, keepdim=True))  # share of the hidden keys
-    clear = torch.where(
-        (u > 0) & leak.isfinite() & allowed.any(dim=-1, keepdim=True), leak * (1 - leak), -1.0
+    powers = (scores - top).exp().masked_fill(~allowed, 0.0)
+    A, Z = powers @ values, powers.sum(dim=-1, keepdim=True)
+    V, n = (~allowed).to(values.dtype) @ values, (~allowed).sum(dim=-1, keepdim=True)
+    slope = output * n - V
+    u = ((A - output * Z) * slope).sum(dim=-1, keepdim=True) / slope.square().sum(dim=-1, keepdim=True)
+    leak = u * n / (u * n + Z)  # share of the hidden keys
+    missed = (output - (A + u * V) / (Z + u * n)).norm(dim=-1, keepdim=True)
+    fits = (
+        (u > 0) & (missed < 1e-2 * (output - A / Z).norm(dim=-1, keepdim=True)) & (leak * (1 - leak) > 1e-4)
     )
-    best = int(clear.flatten().argmax())
-    if clear.flatten()[best] < 1e-3:
+    if not fits.any():
         return None
+    clear = torch.where(fits, leak * (1 - leak), 0.0).flatten()
+    best = int(clear.argmax())
     fill = float(u.flatten()[best].log() + top.flatten()[best])
-    return float(clear.flatten()[best]), _round(fill), float(scale_scores(scores.new_ones(()), case))
+    return float(clear[best]), _round(fill), float(scale_scores(scores.new_ones(()), case))
 
 
-def _finite(x: Tensor) -> bool:
-    return bool(x.isfinite().all())
+def _finite(case: Case) -> bool:
+    return bool(case.k.isfinite().all() and case.v.isfinite().all())
 
 
 def _round(fill: float) -> float:

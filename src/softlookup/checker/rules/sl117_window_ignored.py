@@ -19,5 +19,14 @@ from softlookup.terms import Case
 LINE = ("visible", "hide", "normalize")
 
 
-def visible(case: Case) -> Tensor | None:
-    return all_rules(case.but(window=None))
+VARIANTS = ("always", "when it is the only rule", "with a mask", "with the causal rule")
+
+
+def visible(case: Case, variant: str) -> Tensor | None:
+    lost = {
+        "always": True,
+        "when it is the only rule": case.allowed_mask is None and case.causal is None,
+        "with a mask": case.allowed_mask is not None,
+        "with the causal rule": case.causal is not None,
+    }[variant]
+    return all_rules(case.but(window=None) if lost else case)

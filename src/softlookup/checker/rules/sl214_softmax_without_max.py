@@ -15,6 +15,7 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
+LINE = ("exp", "normalize")
 VARIANTS = (
     "float32",
     "float16",

@@ -1,4 +1,4 @@
-"""There is no softmax: raw scores, their powers, or scores divided by their sum mix the values.
+"""There is no softmax: raw scores, or scores divided by their sum mix the values.
 
 Missed because: the shapes are right, and small networks still learn something from linear attention.
 
@@ -24,7 +24,6 @@ VARIANTS = (
     ("raw", -1e9),
     ("sum", 0.0),
     ("sum", -math.inf),
-    ("powers", -math.inf),
 )
 
 
@@ -36,4 +35,4 @@ def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: tuple[str,
 def normalize(scores: Tensor, case: Case, variant: tuple[str, float]) -> Tensor:
     if variant[0] == "sum":
         return scores / scores.sum(dim=-1, keepdim=True)
-    return scores.exp() if variant[0] == "powers" else scores
+    return scores

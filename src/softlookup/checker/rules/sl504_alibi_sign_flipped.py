@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from softlookup.attention import hide as hide_all
+from softlookup.masks.linear_distance import slopes as slopes_of
 from softlookup.terms import Case
 
 LINE = ("hide",)
-VARIANTS = ("the given bias", "built in, signed", "built in, by distance")
+VARIANTS = ("the given bias", *((form, slopes) for form in ("signed", "by distance") for slopes in ("any", "power of two")))
 
 
-def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: str) -> Tensor:
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: str | tuple[str, str]) -> Tensor:
     bias = case.additive_bias
     if variant == "the given bias":
         flipped = None if bias is None else torch.where(bias == -math.inf, bias, -bias)
@@ -32,14 +33,8 @@ def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: str) -> Te
     q_len, k_len = scores.shape[-2:]
     here = torch.arange(q_len)[:, None] + (k_len - q_len if case.causal == "bottom-right" else 0)
     behind = here - torch.arange(k_len)  # [T_q, T_k]: how far back the key lies
-    behind = behind.abs() if variant == "built in, by distance" else behind
-    slopes = torch.tensor(_slopes(case.q.shape[-3]))[:, None, None]  # [H, 1, 1]
+    behind = behind.abs() if variant[0] == "by distance" else behind
+    H = case.q.shape[-3]
+    each = slopes_of(H) if variant[1] == "any" else [2 ** (-8 * (h + 1) / H) for h in range(H)]
+    slopes = torch.tensor(each)[:, None, None]  # [H, 1, 1]
     return hide_all(scores, allowed, case.but(additive_bias=slopes * behind))
-
-
-def _slopes(num_heads: int) -> list[float]:
-    """Return 2 ** (-8 h / H); not a power of two: fill up from twice as many heads (Press et al. 2021)."""
-    base = 2 ** math.floor(math.log2(num_heads))
-    slopes: list[float] = [2 ** (-8 * (h + 1) / base) for h in range(base)]
-    between: list[float] = [2 ** (-4 * (h + 1) / base) for h in range(0, 2 * base, 2)]
-    return slopes + between[: num_heads - base]

@@ -10,31 +10,36 @@ Seen in: https://github.com/pytorch/pytorch/issues/153799 (lengths that are no m
 https://github.com/pytorch/pytorch/issues/191937 (a sweep of lengths)
 """
 
+import math
+
 import torch
 from torch import Tensor
 
+from softlookup.attention import hide as hide_all
 from softlookup.attention import mix as mixed
-from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
 LINE = ("score", "mix")
-#: Which axis is cut into blocks, and their size.
-VARIANTS = tuple((axis, size) for axis in ("keys", "queries") for size in (2, 4, 8, 16, 32, 64, 128, 256))
+SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
+#: Which axis is cut into blocks, their size, and what a row holds when there is not one full block.
+VARIANTS = tuple(
+    (axis, size, nothing)
+    for axis, nothing in (("keys", 0.0), ("keys", math.nan), ("queries", 0.0))
+    for size in SIZES
+)
 
 
-def visible(case: Case, variant: tuple[str, int]) -> Tensor | None:
-    axis, size = variant
-    allowed, k_len = all_rules(case), case.k.shape[-2]
-    if axis == "queries" or k_len % size == 0:
-        return allowed
-    kept = (torch.arange(k_len) < k_len - k_len % size).expand(case.q.shape[-2], k_len)
-    return kept if allowed is None else allowed & kept
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: tuple[str, int, float]) -> Tensor:
+    axis, size, _ = variant
+    scores, k_len = hide_all(scores, allowed, case), case.k.shape[-2]
+    dropped = torch.arange(k_len) >= k_len - k_len % size
+    return scores.masked_fill(dropped, -math.inf) if axis == "keys" else scores
 
 
-def mix(weights: Tensor, v: Tensor, case: Case, variant: tuple[str, int]) -> Tensor:
-    axis, size = variant
-    output, q_len = mixed(weights, v, case), case.q.shape[-2]
-    if axis == "keys" or q_len % size == 0:
-        return output
+def mix(weights: Tensor, v: Tensor, case: Case, variant: tuple[str, int, float]) -> Tensor:
+    axis, size, nothing = variant
+    if axis == "keys":  # a row whose keys all lie in the remainder has NaN weights here
+        return mixed(weights.nan_to_num(nan=nothing), v, case)
+    q_len = case.q.shape[-2]
     dropped = torch.arange(q_len) >= q_len - q_len % size
-    return output.masked_fill(dropped[:, None], 0.0)  # rows that nobody writes
+    return mixed(weights, v, case).masked_fill(dropped[:, None], nothing)  # rows that nobody writes
