@@ -17,7 +17,7 @@ from torch import Tensor
 from softlookup.attention import STEPS
 from softlookup.checker.calls import Parameter, Target
 from softlookup.checker.evidence import Observation
-from softlookup.checker.layouts import axes_of
+from softlookup.checker.layouts import axes_of, restore
 from softlookup.checker.plan import MaskSpelling, Plan, ask, leaves, path_of, sizes_of
 from softlookup.checker.probes import Abilities, Probe, suite
 from softlookup.checker.reading import Reading, read
@@ -31,6 +31,8 @@ _QUICK_TOLERANCE = 1e-3  # float32 answers either agree to about 1e-6 or differ 
 
 class CannotAdaptError(SoftlookupError):
     """No way was found to call the target; the words say what was tried."""
+
+    line: int | None = None  # where most attempts failed
 
 
 def distance(seen: Observation, case: Case | None = None) -> float:
@@ -79,6 +81,10 @@ class Adapter:
         self.declared = declared
         self.dtype = getattr(torch, declared.dtype or "float32")
 
+    def in_layout(self, layout: str | None) -> Adapter:
+        """Return an adapter that takes this as the layout."""
+        return Adapter(self.target, self.declared if layout is None else replace(self.declared, layout=layout))
+
     def plans(self) -> list[Plan]:
         """Return one plan, or several when the meaning of a mask stays open.
 
@@ -111,24 +117,34 @@ class Adapter:
         calls = [(plan, probe, plan.spell(probe)) for plan, probe in guesses]
         asked = [(plan, probe, call) for plan, probe, call in calls if call is not None]
         answers = self.target.perform([call for _, _, call in asked])
-        failures: list[str] = []
+        failures: list[tuple[str, int | None]] = []
         for rank, ((plan, probe, _), answer) in enumerate(zip(asked, answers, strict=True)):
-            seen = plan.read(probe, answer)
+            for layout in (None, *_other_layouts(plan.layout)):
+                plan = plan.but(output_layout=layout)
+                seen = plan.read(probe, answer)
+                if seen.output is not None:
+                    break
             if seen.output is None:
-                failures.append(_reason(seen, answer.result))
+                failures.append((_reason(seen, answer.result), seen.failure.line if seen.failure else None))
                 continue
             found = next((leaf for leaf in leaves(answer.result) if _is_output(plan, probe, leaf)), None)
             path = path_of(answer.result, found) if found is not None else ()
             trials.append(_Trial(plan.but(output_path=path or ()), seen, self._nearest(seen), rank))
         if not trials:
-            raise CannotAdaptError(
-                f"{self.sketch.name}: no way was found to call it as attention.",
-                expected="an output with the query's axes and the values' width, for one of the layouts "
-                + ", ".join(self._layouts()),
-                got=_most_common(failures) or f"parameters ({', '.join(p.name for p in self.sketch.parameters)})",
-                hint="declare it: --layout 'B T H d', or wrap it in a function f(q, k, v, allowed_mask=None)",
-            )
+            raise self._cannot(failures)
         return self._pick(trials)
+
+    def _cannot(self, failures: list[tuple[str, int | None]]) -> CannotAdaptError:
+        common = max(failures, key=failures.count) if failures else ("", None)
+        problem = CannotAdaptError(
+            f"{self.sketch.name}: no way was found to call it as attention.",
+            expected="an output with the query's axes and the values' width, for one of the layouts "
+            + ", ".join(self._layouts()),
+            got=common[0] or f"parameters ({', '.join(p.name for p in self.sketch.parameters)})",
+            hint="declare it: --layout 'B H T d', or wrap it in a function f(q, k, v, allowed_mask=None)",
+        )
+        problem.line = common[1]
+        return problem
 
     def _pick(self, trials: list[_Trial]) -> Plan:
         """A layout in which the target is right; else one that allows different lengths; else the first that ran."""
@@ -163,7 +179,7 @@ class Adapter:
                         continue
                     can = Abilities(
                         batch="B" in axes_of(plain),
-                        heads="H" in axes_of(plain),
+                        heads="H" in axes_of(plain) or "G" in axes_of(plain),
                         rectangular=rectangular,
                         own_value_width=own_width,
                         one_source=one,
@@ -324,10 +340,18 @@ class Adapter:
             right = [trial for trial in trials if trial.error < _QUICK_TOLERANCE]
             if right:
                 return [right[0].plan]
-        ran = [trial for trial in trials if trial.ran] or trials
+        ran = [trial for trial in trials if trial.ran]
+        if not ran and not self._runs_with_equal_axes(trials):
+            raise self._cannot([(_reason(t.seen, None), t.seen.failure.line if t.seen.failure else None) for t in trials])
+        ran = ran or trials
         best = min(trial.rank for trial in ran)
         chosen = [t for t in ran if t.plan.mask and t.plan.mask.axes == next(x for x in ran if x.rank == best).plan.mask.axes]  # type: ignore[union-attr]
         return [trial.plan for trial in chosen[:4]]
+
+    def _runs_with_equal_axes(self, trials: list[_Trial]) -> bool:
+        """A mask on the wrong axis runs only where the sizes happen to be equal."""
+        seen = [self._try(trial.plan, "equal-axes") for trial in trials[:3]]
+        return any(s.output is not None for s in seen)
 
     def _may_replace_causal(self, plan: Plan) -> bool:
         return plan.abilities.always_causal and "causal" not in self.reading.facts
@@ -440,11 +464,14 @@ def _flip_last(layout: str) -> str | None:
     return " ".join([*axes[:-2], "d", "T"]) if axes[-2:] == ["T", "d"] else None
 
 
-def _is_output(plan: Plan, probe: Probe, leaf: Tensor) -> bool:
-    from softlookup.checker.layouts import restore
+def _other_layouts(layout: str) -> tuple[str, ...]:
+    """Layouts in which the output may come back instead: heads last, or folded."""
+    return {"B H T d": ("B T H d", "B T (H d)"), "B T H d": ("B H T d", "B T (H d)"), "H T d": ("T H d", "T (H d)")}.get(layout, ())
 
+
+def _is_output(plan: Plan, probe: Probe, leaf: Tensor) -> bool:
     sizes = {**sizes_of(probe.case), "T": probe.case.q.shape[-2], "d": probe.case.v.shape[-1]}
-    return leaf.is_floating_point() and restore(leaf, plan.layout, sizes) is not None
+    return leaf.is_floating_point() and restore(leaf, plan.output_layout or plan.layout, sizes) is not None
 
 
 def _reason(seen: Observation, result: Any) -> str:
@@ -453,12 +480,3 @@ def _reason(seen: Observation, result: Any) -> str:
         return f"{seen.failure.kind}: {seen.failure.message.splitlines()[0][:160] if seen.failure.message else ''}{where}"
     shapes = [tuple(leaf.shape) for leaf in leaves(result)]
     return f"a result of shape {shapes}" if shapes else f"a result without tensors ({type(result).__name__})"
-
-
-def _most_common(reasons: list[str]) -> str:
-    return max(reasons, key=reasons.count) if reasons else ""
-
-
-def parameter_names(parameters: tuple[Parameter, ...]) -> list[str]:
-    """Return the names in order."""
-    return [p.name for p in parameters]

@@ -18,7 +18,16 @@ from softlookup.checker.adapt import Adapter, CannotAdaptError
 from softlookup.checker.calls import Target
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.checker.exhibit import smallest
-from softlookup.checker.hypotheses import REFERENCE, Hypothesis, Scale, explains, known_variants, pairs, singles
+from softlookup.checker.hypotheses import (
+    REFERENCE,
+    Hypothesis,
+    Scale,
+    explains,
+    hypotheses_of,
+    known_variants,
+    pairs,
+    singles,
+)
 from softlookup.checker.locate import line_of
 from softlookup.checker.plan import Plan, ask
 from softlookup.checker.probes import Probe, suite
@@ -73,16 +82,24 @@ class Explanation:
     hypothesis: Hypothesis | None  # None: nothing explains them
     failing: tuple[Observation, ...]  # observations that the reference does not predict
     alternatives: tuple[str, ...] = ()
+    modest_fill: bool = False  # hidden keys win where scores are enormous
 
 
 def examine(target: Target, contract: Contract) -> Diagnosis:
     """Examine one target under what is declared about it."""
-    sketch = target.sketch
     adapter = Adapter(target, contract)
+    stated = adapter.reading.layouts
+    found = [_examine_in(target, adapter.in_layout(layout)) for layout in (stated if len(stated) > 1 else (None,))]
+    return next((diagnosis for diagnosis in found if not diagnosis.clean), found[0])
+
+
+def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
+    """Examine a target in one of the layouts that it promises."""
+    sketch = target.sketch
     try:
         plans = adapter.plans()
     except CannotAdaptError as problem:
-        return not_callable(target, contract, str(problem))
+        return not_callable(target, adapter.declared, str(problem), problem.line)
     best = _explain(target, [_look(target, plan) for plan in plans], adapter.reading.words)
     findings, notes = _Report(target, best).write()
     verdict: Verdict = "clean"
@@ -93,10 +110,10 @@ def examine(target: Target, contract: Contract) -> Diagnosis:
     return Diagnosis(sketch.name, kind, sketch.file, sketch.line, contract, verdict, tuple(findings), tuple(notes))  # type: ignore[arg-type]
 
 
-def not_callable(target: Target, contract: Contract, reason: str) -> Diagnosis:
+def not_callable(target: Target, contract: Contract, reason: str, line: int | None = None) -> Diagnosis:
     """Report a target that could not be run: SL001 with the reason."""
     sketch = target.sketch
-    finding = Finding("SL001", "not-callable", reason, line=sketch.line, fix=reason.rpartition("try:")[2].strip())
+    finding = Finding("SL001", "not-callable", reason, line=line or sketch.line, fix=reason.rpartition("try:")[2].strip())
     return Diagnosis(sketch.name, "function", sketch.file, sketch.line, contract, "not-callable", (finding,))
 
 
@@ -109,6 +126,7 @@ class _Look:
     ordered: tuple[Observation, ...]  # compared observations, those that the reference misses first
     failing: tuple[Observation, ...]
     scale: Scale
+    modest_fill: bool = False
 
     def fitting(self, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
         """Return the hypotheses that predict everything, best first."""
@@ -125,20 +143,20 @@ def _look(target: Target, plan: Plan) -> _Look:
     usable = [seen for seen in observations if seen.compared and seen.output is not None]
     scale = Scale()
     failing = [seen for seen in usable if not scale.compare(seen, REFERENCE).fits]
-    if {seen.probe for seen in failing} <= _STRAINED and failing and _only_a_modest_fill(evidence):
-        failing = []
+    modest = _only_a_modest_fill(plan, evidence, failing, scale)
+    failing = [] if modest else failing
     names = {seen.probe for seen in failing}
     ordered = failing + [seen for seen in usable if seen.probe not in names]
-    return _Look(plan, evidence, tuple(ordered), tuple(failing), scale)
+    return _Look(plan, evidence, tuple(ordered), tuple(failing), scale, modest)
 
 
 def _explain(target: Target, looks: list[_Look], words: str) -> Explanation:
     """Find the simplest hypothesis under any plan: none, a known variant, one rule, a variant and a rule, two rules."""
     for look in looks:
         if not look.failing:
-            return Explanation(look.plan, look.evidence, REFERENCE, ())
-    variants = {id(look): known_variants(look.evidence, words) for look in looks}
-    rules = {id(look): singles(look.evidence, words) for look in looks}
+            return Explanation(look.plan, look.evidence, REFERENCE, (), modest_fill=look.modest_fill)
+    variants = {id(look): known_variants(look.evidence, words, target.sketch.source or words) for look in looks}
+    rules = {id(look): singles(look.evidence) for look in looks}
     stages: list[Callable[[_Look], Iterable[Hypothesis]]] = [
         lambda look: variants[id(look)],
         lambda look: rules[id(look)],
@@ -157,10 +175,14 @@ def _explain(target: Target, looks: list[_Look], words: str) -> Explanation:
     return Explanation(least.plan, least.evidence, None, least.failing)
 
 
-def _only_a_modest_fill(evidence: Evidence) -> bool:
-    """Failing only where scores are enormous, with hidden keys filled by a number chosen for smaller ones."""
-    judgement = catalog.find_rule("SL110").load().judge(evidence)
-    return judgement is not None and not judgement.wrong
+def _only_a_modest_fill(plan: Plan, evidence: Evidence, failing: list[Observation], scale: Scale) -> bool:
+    """Say whether hidden keys are merely filled by a number that was chosen for smaller scores than these."""
+    if not failing or not {seen.probe for seen in failing} <= _STRAINED or plan.contract.max_score is not None:
+        return False
+    reached = replace(evidence, contract=replace(plan.contract, max_score=plan.abilities.max_score))
+    names = {seen.probe for seen in failing}
+    weak = hypotheses_of(catalog.find_rule("SL110"), reached)
+    return any(explains(scale, failing, hypothesis, names) is not None for hypothesis in weak)
 
 
 def _decide(target: Target, plan: Plan, matches: list[Hypothesis], seen: Observation) -> Hypothesis:
@@ -208,7 +230,7 @@ class _Report:
             if judgement.wrong and any(f.code == entry.code for f in findings):
                 continue
             (findings if judgement.wrong else notes).append(self._judgement(entry, judgement))
-        notes += self._unasked()
+        notes += self._unasked(notes)
         return findings, notes
 
     def _judged(self) -> list[tuple[Entry, Judgement]]:
@@ -286,9 +308,12 @@ class _Report:
         words = tuple(n for n, role in self.plan.roles.items() if role in {"causal", "window", "documents", "mask"})
         return line_of(steps or ("score",), record, self.target.sketch, words)
 
-    def _unasked(self) -> list[Finding]:
+    def _unasked(self, known: list[Finding]) -> list[Finding]:
         """Notes about what was measured and nobody declared."""
         can, notes = self.plan.abilities, []
+        if self.explanation.modest_fill and not any(note.code == "SL110" for note in known):
+            entry = catalog.find_rule("SL110")
+            notes.append(Finding(entry.code, entry.name, "Hidden keys get a finite number: scores below it would let them in."))
         if can.always_causal and not self.plan.contract.declares("causal"):
             entry = catalog.find_rule("SL121")
             notes.append(Finding(entry.code, entry.name, "Keys after the query are hidden always; no name or docstring says so."))

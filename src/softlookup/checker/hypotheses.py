@@ -75,7 +75,8 @@ def _edits(module: ModuleType) -> dict[str, Any]:
     return {name: own[name] for name in (*_STEP_NAMES, "around") if name in own}
 
 
-def _from_entry(entry: Entry, evidence: Evidence) -> Iterator[Hypothesis]:
+def hypotheses_of(entry: Entry, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Return one hypothesis for each shape of a rule or variant."""
     module = entry.load()
     edits = _edits(module)
     if not edits:
@@ -89,18 +90,20 @@ def _from_entry(entry: Entry, evidence: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis((entry,), bound, variant)
 
 
-def singles(evidence: Evidence, words: str) -> list[Hypothesis]:
+def singles(evidence: Evidence) -> list[Hypothesis]:
     """Every rule in every shape."""
-    return [h for entry in catalog.rules() for h in _from_entry(entry, evidence)]
+    return [h for entry in catalog.rules() for h in hypotheses_of(entry, evidence)]
 
 
-def known_variants(evidence: Evidence, words: str) -> list[Hypothesis]:
-    """Known variants; those with ``WORDS`` only when the target says one of them."""
+def known_variants(evidence: Evidence, words: str, source: str) -> list[Hypothesis]:
+    """Known variants. ``WORDS`` must be declared in a name or docstring; ``HINTS`` only occur in the source."""
     found: list[Hypothesis] = []
     for entry in catalog.variants():
-        needed = getattr(entry.load(), "WORDS", ())
-        if not needed or any(word in words for word in needed):
-            found += _from_entry(entry, evidence)
+        module = entry.load()
+        declared, hinted = getattr(module, "WORDS", ()), getattr(module, "HINTS", ())
+        asked = any(word in words for word in declared) or any(word in source.lower() for word in hinted)
+        if asked or not (declared or hinted):
+            found += hypotheses_of(entry, evidence)
     return found
 
 

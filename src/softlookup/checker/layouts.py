@@ -24,8 +24,15 @@ def _groups(layout: str) -> list[list[str]]:
     return [(inner or single).split() for inner, single in re.findall(r"\(([^)]*)\)|(\S+)", layout)]
 
 
-def arrange(tensor: Tensor, layout: str) -> Tensor:
-    """[B, H, T, d] -> the layout. Axes that the layout lacks must have size 1."""
+def arrange(tensor: Tensor, layout: str, kv_heads: int = 1) -> Tensor:
+    """[B, H, T, d] -> the layout. Axes that the layout lacks must have size 1.
+
+    kv_heads: H_kv, for layouts such as "T H_kv G d", where query heads are written as groups of G.
+    """
+    if "H_kv G" in layout:
+        plain = arrange(tensor, layout.replace("H_kv G", "H"))
+        place = layout.split().index("H_kv")
+        return plain.unflatten(place, (kv_heads, plain.shape[place] // kv_heads))
     axes = axes_of(layout)
     missing = [place for place, axis in enumerate(CANONICAL) if axis not in axes]
     order = [CANONICAL.index(axis) for axis in axes]
@@ -42,6 +49,11 @@ def arrange(tensor: Tensor, layout: str) -> Tensor:
 
 def restore(tensor: Tensor, layout: str, sizes: dict[str, int]) -> Tensor | None:
     """The layout -> [B, H, T, d]; None when the shape is not the one that these sizes give."""
+    if "H_kv G" in layout:
+        place = layout.split().index("H_kv")
+        if tensor.dim() != len(layout.split()):
+            return None
+        return restore(tensor.flatten(place, place + 1), layout.replace("H_kv G", "H"), sizes)
     groups = _groups(layout)
     expected = []
     for group in groups:

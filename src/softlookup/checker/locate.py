@@ -160,12 +160,37 @@ def line_of(steps: Iterable[str], seen: Observation, sketch: Sketch, words: tupl
                 return found
             continue
         if step in lines:
-            return lines[step][-1] if step == "scale-again" else lines[step][0]
+            return lines[step][0]
+        if step in {"visible", "repeat_kv_heads"} and "slice" in lines:
+            return _assignment_behind(sketch, lines["slice"][0]) or lines["slice"][0]
     for step in wanted:
         for other in _FALLBACK.get(step, ()):
             if other in lines:
                 return lines[other][0]
     return seen.recorded[-1].line if seen.recorded else sketch.line
+
+
+def _assignment_behind(sketch: Sketch, line: int) -> int | None:
+    """Keys picked by a plain number, ``k[:visible]``: the line that worked the number out."""
+    try:
+        tree = ast.parse(textwrap.dedent(sketch.source))
+    except SyntaxError:
+        return None
+    here = line - sketch.line + 1
+    picked = {
+        name.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and node.lineno <= here <= (node.end_lineno or node.lineno)
+        for name in ast.walk(node.slice)
+        if isinstance(name, ast.Name)
+    }
+    assigned = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and node.lineno < here
+        and any(isinstance(t, ast.Name) and t.id in picked for t in node.targets)
+    ]
+    return sketch.line + max(assigned) - 1 if assigned else None
 
 
 def _branch(sketch: Sketch, words: tuple[str, ...]) -> int | None:

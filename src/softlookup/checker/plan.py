@@ -61,6 +61,7 @@ class Plan:
     layout: str = "B H T d"
     key_layout: str | None = None  # when it differs from layout
     packed_layout: str | None = None
+    output_layout: str | None = None  # when it differs from layout
     mask: MaskSpelling | None = None
     mask_required: bool = False
     window_counts: str = "keys"
@@ -103,10 +104,9 @@ class Plan:
     def _value(self, role: str, name: str, case: Case, probe: Probe) -> Value:
         required = any(p.name == name and p.required for p in self.parameters)
         if role in {"q", "x"}:
-            return arrange(case.q, self.layout)
+            return arrange(case.q, self.layout, case.k.shape[1])
         if role in {"k", "v"}:
-            layout = (self.key_layout if role == "k" else None) or self.layout
-            return arrange(case.k if role == "k" else case.v, layout)
+            return arrange(case.k if role == "k" else case.v, self.layout_of(role))
         if role == "qkv":
             return self._packed(case)
         if role in {"mask", "lengths"}:
@@ -158,6 +158,12 @@ class Plan:
         default = next((p.default for p in self.parameters if p.name == name), "")
         return default.isdigit() and default != "0"
 
+    def layout_of(self, name: str) -> str:
+        """The layout of q, k or v."""
+        if name == "k" and self.key_layout:
+            return self.key_layout
+        return self.layout if name == "q" else self.layout.replace("H_kv G", "H")
+
     def _packed(self, case: Case) -> Tensor:
         """Stack q, k and v along the axis "3" of the packed layout."""
         layout = self.packed_layout or "B T 3 H d"
@@ -179,7 +185,7 @@ class Plan:
         sizes = {**sizes_of(case), "T": case.q.shape[-2], "d": case.v.shape[-1]}
         output = weights = None
         for leaf in leaves(answer.result):
-            found = restore(leaf, self.layout, sizes) if output is None and leaf.is_floating_point() else None
+            found = restore(leaf, self.output_layout or self.layout, sizes) if output is None and leaf.is_floating_point() else None
             if found is not None:
                 output = found
             elif weights is None:
@@ -208,9 +214,9 @@ class Plan:
             source = {"q": case.q, "k": case.k, "v": case.v}.get(name)
             if source is None:
                 continue
-            layout = (self.key_layout if name == "k" else None) or self.layout
+            layout = self.layout_of(name)
             sizes = {"B": source.shape[0], "H": source.shape[1], "T": source.shape[2], "d": source.shape[3]}
-            tensor = gradient if gradient is not None else torch.zeros_like(arrange(source, layout))
+            tensor = gradient if gradient is not None else torch.zeros_like(arrange(source, layout, case.k.shape[1]))
             back = restore(tensor, layout, sizes)
             if back is not None:
                 found[name] = back
@@ -276,5 +282,5 @@ def _with_backward(plan: Plan, probe: Probe, call: Call) -> Call:
     positional = [p.name for p in plan.parameters if p.required]
     names: dict[int | str, str] = {**dict(enumerate(positional[: len(call.args)])), **{name: name for name in call.kwargs}}
     wrt = tuple(key for key, name in names.items() if plan.roles.get(name) in {"q", "k", "v"})
-    cotangent = arrange(cotangent_of(probe.case), plan.layout)
+    cotangent = arrange(cotangent_of(probe.case), plan.output_layout or plan.layout, probe.case.k.shape[1])
     return replace(call, backward=Backward(plan.output_path, cotangent, wrt))

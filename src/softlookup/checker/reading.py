@@ -45,6 +45,7 @@ _AXES = {
     "B": "b bs bsz batch batch_size nb batchsize bn",
     "H": "h heads head nh n_heads num_heads n_head nheads hq num_q_heads n_h",
     "H_kv": "hkv h_kv kvh kv_heads num_kv_heads n_kv_heads n_kv hk",
+    "G": "g group groups num_groups q_per_kv heads_per_kv",
     "T": "t l s seq seq_len seqlen len length tokens t_q t_k tq tk lq lk l_q l_k q_len k_len kv_len tgt src "
     "tgt_len src_len sq sk s_q s_k m i j time n_q n_k nq nk lkv tkv t_kv positions source target q k seq_q seq_k "
     "query_len key_len t_source t_target queries keys nodes",
@@ -87,6 +88,9 @@ def read(sketch: Sketch) -> Reading:
     roles = _roles(sketch.parameters)
     doc = _documentation(sketch)
     notes = _notes_by_parameter(doc, sketch.parameters)
+    if "mask" not in roles.values():
+        unknown = [p.name for p in sketch.parameters if p.name not in roles and _polarity(notes.get(p.name, ""))]
+        roles |= {name: "mask" for name in unknown[:1]}
     if "mask" not in roles.values():
         roles = {name: "mask" if role == "bias" and _hides(notes.get(name, "")) else role for name, role in roles.items()}
     of = lambda role: next((name for name, r in roles.items() if r == role), "")  # noqa: E731
@@ -153,6 +157,12 @@ def _documentation(sketch: Sketch) -> str:
     return "\n\n".join(texts)
 
 
+_HEAD = re.compile(
+    r"^\s*[-*:]*\s*(?:param\s+)?`*([A-Za-z_]\w*`*(?:\s*(?:,|/|and)\s*`*[A-Za-z_]\w*`*)*)\s*(?:\([^)]*\))?"
+    r"\s*(?::|=|--|—| - |\bare\b|\bis\b|\bhas\b)"
+)
+
+
 def _notes_by_parameter(doc: str, parameters: tuple[Parameter, ...]) -> dict[str, str]:
     """Split documentation into the lines about each parameter; "" holds the rest."""
     names = {p.name for p in parameters}
@@ -160,19 +170,18 @@ def _notes_by_parameter(doc: str, parameters: tuple[Parameter, ...]) -> dict[str
     current: list[str] = [""]
     indent = 0
     for line in doc.splitlines():
-        head = re.match(r"^(\s*)[-*:]*\s*(?:param\s+)?`*([A-Za-z_][\w`]*(?:\s*(?:,|/|and)\s*`*[A-Za-z_][\w`]*)*)\s*(?:\([^)]*\))?\s*(?::|=|--|—| - | are | is | has )", line)
-        mentioned = [w for w in re.findall(r"\w+", head[2]) if w in names] if head else []
         depth = len(line) - len(line.lstrip())
-        if mentioned:
-            current, indent = mentioned, depth
-        elif not line.strip() or (current != [""] and depth <= indent and not line.startswith(" " * (indent + 1))):
+        if not line.strip() or (current != [""] and depth <= indent):
             current = [""]
-        for name in current:
-            notes.setdefault(name, []).append(line.strip())
-        # "k: [...]   v: [...]" on one line
-        for name, text in re.findall(r"(?:^|\s{2,}|;\s*|,\s+)`*(\w+)`*:\s*([\[(][^\])]*[\])][^;]*)", line):
-            if name in names and name not in mentioned:
-                notes.setdefault(name, []).append(text)
+        # Several parameters on one line: "k: [...]   v: [...]; mask: bool, ..."
+        for place, piece in enumerate(re.split(r";\s+|(?<=\S)\s{2,}|(?<=[.)\]])\s+(?=[\w, ]+:\s)", line)):
+            head = _HEAD.match(piece)
+            mentioned = [word for word in re.findall(r"\w+", head[1]) if word in names] if head else []
+            if mentioned:
+                current = mentioned
+                indent = depth if place == 0 else indent
+            for name in current:
+                notes.setdefault(name, []).append(piece.strip())
     return {name: " ".join(lines) for name, lines in notes.items()}
 
 
@@ -216,7 +225,7 @@ def _mask_values(text: str) -> tuple[str, ...]:
 def _layout(shape: tuple[str, ...] | None) -> str | None:
     if shape is None:
         return None
-    axes = ["H" if axis == "H_kv" else axis for axis in shape]
+    axes = list(shape) if "G" in shape else ["H" if axis == "H_kv" else axis for axis in shape]
     if axes[0] == "...":
         return None
     right = axes.count("T") == 1 and axes.count("d") == 1 and len(set(axes)) == len(axes) and not {"1", "3"} & set(axes)
@@ -256,7 +265,7 @@ _YES = r"(?:\btrue\b|\b1(?:\.0?|s)?(?![\w/])|\bones?\b|non-?zero)"
 _NO = r"(?:\bfalse\b|\b0(?:\.0?|s)?(?![\w/])|\bzeros?\b)"
 _LOOK = r"(?:attend|allow|keep|kept|visible|valid\b|real\b|look|seen?\b|participat|unmasked|include|may be used|actual|part of)"
 _HIDE = r"(?:\bmask|block|hid|ignor|padd?ing|\bpad\b|padded|exclud|drop|disallow|forbid|forbidden|invisible|invalid|removed|masked)"
-_GAP = r"[^.,\n;]{0,45}?"
+_GAP = rf"(?:(?!{_YES}|{_NO})[^.\n;]){{0,60}}?"
 
 
 def _polarity(text: str) -> str | None:

@@ -1,0 +1,19 @@
+"""A weightless share: one more logit joins the softmax and its column is dropped, so rows sum to less than one.
+
+With the logit 0 this is softmax1, a 1 added to the denominator.
+
+Seen in: https://github.com/openai/gpt-oss/blob/main/gpt_oss/torch/model.py,
+https://github.com/fla-org/flash-linear-attention/pull/831
+"""
+
+import torch
+from torch import Tensor
+
+from softlookup.terms import Case
+
+WORDS = ("sink", "softmax1", "softmax_one", "softmax one", "off-by-one", "off by one", "quiet", "sum to less than one")
+
+
+def normalize(scores: Tensor, case: Case) -> Tensor:
+    column = scores.new_zeros(*scores.shape[:-1], 1)
+    return torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-1]

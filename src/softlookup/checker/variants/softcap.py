@@ -1,0 +1,26 @@
+"""The scores are softly capped: cap * tanh(score / cap).
+
+Seen in: Gemma 2, https://arxiv.org/abs/2408.00118
+"""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from softlookup.attention import scale as scale_scores
+from softlookup.checker.evidence import Evidence
+from softlookup.checker.fitting import fit_factor
+from softlookup.terms import Case
+
+HINTS = ("cap", "tanh")
+
+
+def VARIANTS(evidence: Evidence) -> Iterator[float]:  # noqa: N802
+    """The cap that large scores show."""
+    factor = fit_factor(evidence, "large", lambda scores, case, cap: (scale_scores(scores, case) / cap).tanh() * cap)
+    if factor is not None:
+        yield factor
+
+
+def scale(scores: Tensor, case: Case, variant: float) -> Tensor:
+    return (scale_scores(scores, case) / variant).tanh() * variant
