@@ -220,13 +220,13 @@ ARITHMETIC = {
         ),
         patch(
             "class_wrapped",
-            "output = weights.matmul(v)",
-            "weights = weights.softmax(dim=-1)\n        output = weights.matmul(v)",
+            "weights = scores.softmax(dim=-1)",
+            "weights = scores.softmax(dim=-1).softmax(dim=-1)",
         ),
         patch(
             "folded_bmm",
-            "output = torch.bmm(weights, v)",
-            "output = torch.bmm(torch.softmax(weights, dim=2), v)",
+            "weights = torch.softmax(scores, dim=2)",
+            "weights = torch.softmax(torch.softmax(scores, dim=2), dim=2)",
         ),
     ],
     "softmax-denominator-plus-one": [

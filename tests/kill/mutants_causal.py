@@ -12,11 +12,6 @@ EINSUM_RULES = """    if is_causal:
     if allowed_mask is not None:
         allowed = allowed & allowed_mask
 """
-CHUNKED_RULES = """        if allowed_mask is not None:
-            allowed = allowed & allowed_mask[..., start:stop]
-        if causal:
-            allowed = allowed & (j <= i)
-"""
 MATMUL_RULES = """    if causal:
         blocked = blocked | ~torch.ones(T_q, T_k, dtype=torch.bool, device=q.device).tril(T_k - T_q)
     if blocked_mask is not None:
@@ -54,8 +49,8 @@ CAUSAL = {
         ),
         patch(
             "chunked_online_softmax",
-            "        if causal:\n            allowed = allowed & (j <= i)",
-            "        if causal:\n            allowed = allowed & (j <= i + 1)  # bug",
+            "allowed & (j <= i)",
+            "allowed & (j <= i + 1)",
             shows=CHUNKED_HIDE,
         ),
         patch("class_wrapped", ".triu(1)", ".triu(2)", shows=CLASS_HIDE),
@@ -78,8 +73,8 @@ CAUSAL = {
         ),
         patch(
             "chunked_online_softmax",
-            "        if causal:\n            allowed = allowed & (j <= i)",
-            "        if causal:\n            allowed = allowed & (j < i)  # bug",
+            "allowed & (j <= i)",
+            "allowed & (j < i)",
             shows=CHUNKED_HIDE,
             self_visible=True,
         ),
@@ -97,7 +92,7 @@ CAUSAL = {
             "chunked_online_softmax",
             "[:, None] + (T_k - T_q)",
             "[:, None]",
-            shows=CHUNKED_HIDE,
+            shows="allowed = allowed & (j <= i)",
             corner="bottom-right",
         ),
         patch("matmul_bthd", ".tril(T_k - T_q)", ".tril()", shows=MATMUL_HIDE, corner="bottom-right"),
@@ -112,12 +107,17 @@ CAUSAL = {
             "        allowed = allowed.tril(diagonal=T_k - T_q)\n",
             shows=EINSUM_HIDE,
         ),
-        patch("loops", "if is_causal:", "if is_causal and allowed_mask is None:", shows=LOOPS_SCORE),
         patch(
-            "chunked_online_softmax",
-            CHUNKED_RULES,
-            CHUNKED_RULES.replace("if causal:", "elif causal:  # bug"),
-            shows=CHUNKED_HIDE,
+            "manual_softmax",
+            "    if is_causal:\n",
+            "    if is_causal and allowed_mask is None:\n",
+            shows="scores = scores.masked_fill(hidden, -math.inf)",
+        ),
+        patch(
+            "autograd_function",
+            "allowed = torch.logical_and(allowed, allowed_mask)",
+            "allowed = allowed_mask.expand(*q.shape[:-1], k.shape[-2])",
+            shows="scores = scores.masked_fill(~allowed",
         ),
         patch(
             "with_bias",
@@ -177,14 +177,18 @@ CAUSAL = {
         ),
         patch(
             "loops",
-            "allowed = allowed & (positions <= i) & (positions > i - window)",
-            "allowed & (positions <= i) & (positions > i - window)",
+            "allowed = allowed & (positions > i - window)",
+            "allowed & (positions > i - window)  # bug",
+            "if is_causal or window is not None:",
+            "if is_causal:",
             shows=LOOPS_SCORE,
         ),
         patch(
             "chunked_online_softmax",
-            "        if window is not None:\n            allowed = allowed & (j <= i) & (i - j < window)\n",
+            "        if window is not None:\n            allowed = allowed & (i - j < window)\n",
             "",
+            "if causal or window is not None:",
+            "if causal:",
             CHUNKED_HIDE,
             CHUNKED_HIDE + "  # bug",
         ),

@@ -12,7 +12,7 @@ LOOPS_VISIBLE_ONLY = """                seen = allowed.nonzero()[:, 0]
 """
 LOOPS_ALL_KEYS = """                scores = keys @ query[b, h, i]
                 scores = scores / math.sqrt(d)
-                scores = scores.masked_fill(~allowed, -1e30)
+                scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
                 shares = torch.softmax(scores, dim=0) * allowed
                 outputs.append(shares @ values)  # bug
                 rows.append(shares)
@@ -102,7 +102,6 @@ LAYOUT = {
             "return output.transpose(1, 2), weights",
             "return output, weights",
         ),
-        patch("packed_documents", "bihd,bjhd->bhij", "bihd,bigd->bihg", "bhij,bjhd->bihd", "bihg,bigd->bihd"),
     ],
     "batch-sequence-swapped": [
         patch(

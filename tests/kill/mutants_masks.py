@@ -196,11 +196,12 @@ MASKS = {
         ),
         patch(
             "class_wrapped",
-            "key_padding_mask[:, None, None, :]",
-            "key_padding_mask[None, :, None, :]",
+            "blocked = blocked | key_padding_mask[:, None, None, :].bool()",
+            "by_head = key_padding_mask.repeat(q.size(1), 1)  # bug\n"
+            "            blocked = blocked | by_head.view(-1, q.size(1), 1, T).bool()",
             shows=CLASS_HIDE,
         ),
-        patch("packed_documents", "same[:, None]", "same[None]", shows="scores = scores.masked_fill("),
+        patch("einsum_bhtd", "allowed & allowed_mask", "allowed & allowed_mask[:, 0]", shows=EINSUM_HIDE),
     ],
     "zero-scores-hidden": [
         patch(

@@ -89,11 +89,11 @@ PRECISION = {
             "    probs = probs.masked_fill(nowhere, 0.0)\n    return torch.matmul(probs, v)",
             "    probs = probs.masked_fill(nowhere, 0.0)\n"
             "    output = torch.zeros(*q.shape[:-1], v.size(-1), dtype=q.dtype, device=q.device)\n"
-            "    for block in range(T_k // 4):  # bug\n"
-            "        part = slice(4 * block, 4 * block + 4)\n"
-            "        output = output + torch.matmul(probs[..., part], v[..., part, :])\n"
+            "    for block in range(T_q // 4):  # bug\n"
+            "        rows = slice(4 * block, 4 * block + 4)\n"
+            "        output[..., rows, :] = torch.matmul(probs[..., rows, :], v)\n"
             "    return output",
-            shows="output = output + torch.matmul",
+            shows="output[..., rows, :] =",
         ),
     ],
     "path-mismatch": [
@@ -109,10 +109,12 @@ PRECISION = {
         ),
         patch(
             "einsum_bhtd",
-            "    group = q.shape[1]",
-            "    if allowed_mask is None and not is_causal and scale is None and q.shape[1] == k.shape[1]:\n"
-            "        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)  # bug\n"
-            "    group = q.shape[1]",
+            "    allowed = torch.ones(",
+            "    if allowed_mask is None and not is_causal:\n"
+            "        scale = scale**2  # bug\n"
+            "        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)\n"
+            "    allowed = torch.ones(",
+            shows="return torch.nn.functional.scaled_dot_product_attention(",
         ),
     ],
 }

@@ -39,10 +39,10 @@ def chunked_attention(q, k, v, allowed_mask=None, causal=False, window=None, sca
         allowed = torch.ones(B, H, T_q, stop - start, dtype=torch.bool, device=q.device)
         if allowed_mask is not None:
             allowed = allowed & allowed_mask[..., start:stop]
-        if causal:
+        if causal or window is not None:
             allowed = allowed & (j <= i)
         if window is not None:
-            allowed = allowed & (j <= i) & (i - j < window)
+            allowed = allowed & (i - j < window)
         scores = scores.masked_fill(~allowed, -math.inf)
 
         new_highest = torch.maximum(highest, scores.detach().amax(dim=-1, keepdim=True))

@@ -31,10 +31,10 @@ def attention(query, key, value, allowed_mask=None, is_causal=False, window=None
             keys, values = key[b, head], value[b, head]
             for i in range(T_q):
                 allowed = everything[b, h, i]
-                if is_causal:
+                if is_causal or window is not None:
                     allowed = allowed & (positions <= i)
                 if window is not None:
-                    allowed = allowed & (positions <= i) & (positions > i - window)
+                    allowed = allowed & (positions > i - window)
                 seen = allowed.nonzero()[:, 0]
                 scores = keys[seen] @ query[b, h, i]
                 scores = scores / math.sqrt(d)
