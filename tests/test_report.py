@@ -163,6 +163,7 @@ def test_no_line_is_wider_than_the_terminal(width):
     source = SOURCE.replace("line 20", "x" * 300)
     text = shown(a_report(a_finding()), width=width, source=source)
     assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    assert "xxx...\n" in text  # and what was cut is said to be cut
 
 
 def test_our_own_signs_are_ascii():
