@@ -16,7 +16,7 @@ from torch import Tensor
 from softlookup import catalog
 from softlookup.attention import STEPS
 from softlookup.checker.evidence import Evidence
-from softlookup.checker.hypotheses import Hypothesis, singles
+from softlookup.checker.hypotheses import Hypothesis, hypotheses_of
 from softlookup.terms import Case, Contract
 
 Answers = tuple[Tensor, Tensor | None]  # output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]
@@ -75,10 +75,10 @@ def cases() -> Iterator[Case]:
 
 def drawings() -> dict[str, dict[str, Any]]:
     """Return name -> {"case", "of", "wrong", "right"} for every rule that a map can show."""
-    hypotheses = singles(Evidence(Contract(), ()), "")
+    nothing_seen = Evidence(Contract(), ())
     found = {}
     for entry in catalog.rules():
-        wrong = [partial(_predict, hypothesis) for hypothesis in hypotheses if entry in hypothesis.entries]
+        wrong = [partial(_predict, hypothesis) for hypothesis in hypotheses_of(entry, nothing_seen)]
         if not wrong and hasattr(module := entry.load(), "mutant"):
             wrong = [partial(_whole, module.mutant, integers=entry.name in INTEGER_MASKS)]
         if drawing := plainest(wrong):
