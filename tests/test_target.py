@@ -488,6 +488,7 @@ class Restless(nn.Module):
         self.weight = nn.Parameter(torch.ones(3))
         self.register_buffer("calls", torch.zeros(1))
         self.drop = nn.Dropout(0.5)
+        self.frozen = nn.Identity().eval()
         self.cache = []
         self.last = None
 
@@ -501,13 +502,12 @@ class Restless(nn.Module):
 
 def test_nothing_of_the_users_module_changes():
     module = Restless()
-    module.drop.eval()
     cache = module.cache
     target = LocalTarget(module)
     first, second = target.perform([Call((torch.ones(3),)), Call((torch.ones(3),))])
     assert torch.equal(first.result, torch.ones(3))  # in evaluation mode nothing is dropped
     assert torch.equal(second.result, torch.ones(3))
-    assert (module.training, module.drop.training) == (True, False)
+    assert (module.training, module.drop.training, module.frozen.training) == (True, True, False)
     assert torch.equal(module.weight, torch.ones(3))
     assert torch.equal(module.calls, torch.zeros(1))
     assert (module.cache, module.last) == ([], None)

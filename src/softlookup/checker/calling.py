@@ -73,15 +73,15 @@ class _Given:
         self._strided = call.strided
         self._wanted = {id(_argument(call, key)) for key in call.backward.wrt} if call.backward else set()
         self._originals: dict[int, Tensor] = {}  # id of the caller's tensor -> it
-        self._leaves: dict[int, Tensor] = {}  # -> the copy that gradients are taken for
-        self._handed: dict[int, Tensor] = {}  # -> what the target gets
+        self._leaves: dict[int, Tensor] = {}  # -> the same values, for which gradients are taken
+        self._handed: dict[int, Tensor] = {}  # -> the copy that the target gets
         self._call = call
         self.args = tuple(plain(value, self._copy, keep=True) for value in call.args)
         self.kwargs = {name: plain(value, self._copy, keep=True) for name, value in call.kwargs.items()}
 
     def _copy(self, tensor: Tensor) -> Tensor:
         if id(tensor) not in self._handed:
-            leaf = tensor.detach().clone().to(self._device) if self._device else tensor.detach().clone()
+            leaf = tensor.detach().to(self._device or tensor.device)
             leaf.requires_grad_(id(tensor) in self._wanted)
             self._originals[id(tensor)] = tensor
             self._leaves[id(tensor)] = leaf

@@ -20,6 +20,7 @@ def main() -> None:
     """Set the limits, import torch, load the file, and serve until the channel closes."""
     order = json.loads(sys.argv[1])
     _limit(order)
+    _import_this_package(order["package"])
     sys.path.extend(path for path in order["paths"] if path not in sys.path)  # behind the installed packages
     from softlookup.checker.guard import pack_frame
 
@@ -32,6 +33,14 @@ def main() -> None:
     sys.argv = [order["file"]]
     Server(channel, order["file"], _limits_in_words(order)).run()
     os._exit(0)  # without the target's exit handlers
+
+
+def _import_this_package(folder: str) -> None:
+    """Import the softlookup that started us, not another that is installed; leave no trace on the path."""
+    sys.path.insert(0, folder)
+    import softlookup  # noqa: F401 - its parts are found through it from now on
+
+    sys.path.remove(folder)
 
 
 def _limit(order: dict[str, Any]) -> None:

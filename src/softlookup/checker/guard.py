@@ -120,11 +120,11 @@ class Child:
         self._finish()
 
     def _spawn(self, channel: socket.socket) -> subprocess.Popen[bytes]:
-        package_folder = str(Path(__file__).resolve().parents[2])
         order = {
+            "package": str(Path(__file__).resolve().parents[2]),
             "file": str(self.file),
             "channel": channel.fileno(),
-            "paths": [package_folder, *(os.path.abspath(entry) for entry in sys.path)],
+            "paths": [os.path.abspath(entry) for entry in sys.path],
             "report": str(self.folder / "stack.txt"),
             "cpu_seconds": self.limits.cpu_seconds,
             **asdict(self.limits),
