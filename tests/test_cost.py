@@ -72,6 +72,7 @@ def test_the_large_layer_of_the_manual():
     assert cost.score_matrix_bytes == 32 * 2**30
     assert cost.q_bytes == cost.v_bytes == 512 * 2**20
     assert cost.fused_row_bytes == 8 * 2**20
+    assert cost.avoided_traffic_bytes == 128 * 2**30  # scores and weights, each written and read
     assert cost.projection_parameters == 4 * 4096**2
 
 
@@ -134,6 +135,18 @@ def test_a_mask_keeps_flash_on_the_cpu():
     mask = torch.ones(16, 16, dtype=torch.bool)
     assert choose_backend(replace(PLAIN, mask=True)).chosen == "flash"
     assert "flash_attention_for_cpu" in ran(PLAIN, mask=mask)
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_kernels_are_tried_with_the_mask_that_was_asked_about(mask, monkeypatch):
+    tried = []
+    monkeypatch.setattr(
+        softlookup.sdpa_backends, "torch_attention", lambda *given, **_: tried.append(given[3:6])
+    )
+    choose_backend(replace(PLAIN, mask=mask, causal=True))
+    assert len(tried) == 3  # every kernel but the one that was picked
+    for allowed, dropout_p, causal in tried:
+        assert (allowed is not None, dropout_p, causal) == (mask, 0.0, not mask)
 
 
 def test_others_are_passed_over_or_refuse_with_the_true_reason():

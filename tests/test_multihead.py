@@ -142,6 +142,7 @@ def test_what_is_carried_is_a_copy_with_the_same_settings():
     layer = MultiHeadAttention.from_torch(module)
     assert (layer.dropout, layer.training, layer.q_proj.weight.dtype) == (0.25, True, torch.float64)
     assert not layer.eval().to_torch().training
+    assert not MultiHeadAttention.from_torch(module.eval()).training
     assert layer.to_torch().dropout == 0.25
     before = module.out_proj.weight.clone()
     with torch.no_grad():
