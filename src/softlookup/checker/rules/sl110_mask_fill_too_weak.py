@@ -39,18 +39,24 @@ Variant = tuple[float, str, str]
 def VARIANTS(evidence: Evidence) -> Iterator[Variant]:  # noqa: N802
     """The fill that the answers show: after scaling or before it, by every rule or by the mask alone."""
     reach = evidence.contract.max_score or 0.0
-    beyond = [(-reach / 100, 1.0)] if reach else []  # any number between the scores of size reach and ordinary ones
+    beyond = (
+        [(-reach / 100, 1.0)] if reach else []
+    )  # any number between ordinary scores and those of size reach
+    yield from ((fill, "added", "all") for fill in COMMON if min(DELIBERATE, -reach) < fill < 0)
     for fill, factor in [*_measured(evidence), (1e9, 1.0), *beyond]:
         if fill > min(DELIBERATE, -reach):
             for which in ("all", "mask", "mask last"):
                 yield fill, "scaled", which
-                yield _round(fill / factor), "unscaled", which
+                yield _round(fill / factor, 1e-4), "unscaled", which
 
 
 def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: Variant) -> Tensor:
     fill, when, which = variant
     bias = case.additive_bias
     finite = case if bias is None else case.but(additive_bias=bias.masked_fill(bias == -math.inf, 0.0))
+    if when == "added":
+        scores = hide_all(scores, None, finite)
+        return scores if allowed is None else scores + fill * (~allowed).to(scores.dtype)
     level = scores.new_tensor(fill)
     level = scale_scores(level, case) if when == "unscaled" else level
     if which == "all":
@@ -88,18 +94,18 @@ def _zero(call: Recorded) -> bool:
 def _measured(evidence: Evidence) -> list[tuple[float, float]]:
     """Return (fill, scale factor of its case) as the clearest row of any probe shows it, at most one."""
     found = [shown for seen in evidence.observations if (shown := _fill_of(seen)) is not None]
-    return [max(found)[1:]] if found else []
+    return [max(found)[2:]] if found else []
 
 
-def _fill_of(seen: Observation) -> tuple[float, float, float] | None:
-    """Return (share that leaks, fill, scale factor) of the row that shows the fill best.
+def _fill_of(seen: Observation) -> tuple[float, float, float, float] | None:
+    """Return (precision, how much leaks, fill, scale factor) of the row that shows the fill best.
 
     With hidden keys at score f, a row is (A + u V) / (Z + u n), where u = exp(f), A and Z are the sums of
     exp(score) * value and exp(score) over visible keys, V and n those of values and ones over hidden keys.
     That is linear in u: u = (A - out Z) / (out n - V).
     """
     case, output = seen.case, seen.output
-    if output is None or output.dtype.itemsize < 4 or case.additive_bias is not None or not _finite(case):
+    if output is None or case.additive_bias is not None or not _finite(case):
         return None
     case = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double())
     keys, values = one_head_each(case.k, case), one_head_each(case.v, case)
@@ -110,7 +116,7 @@ def _fill_of(seen: Observation) -> tuple[float, float, float] | None:
         or not output.isfinite().all()
     ):
         return None
-    allowed, output = allowed.expand(scores.shape), output.double()
+    allowed, output, eps = allowed.expand(scores.shape), output.double(), torch.finfo(output.dtype).eps
     top = scores.masked_fill(~allowed, -math.inf).amax(dim=-1, keepdim=True)  # [..., T_q, 1]
     powers = (scores - top).exp().masked_fill(~allowed, 0.0)
     A, Z = powers @ values, powers.sum(dim=-1, keepdim=True)
@@ -119,21 +125,19 @@ def _fill_of(seen: Observation) -> tuple[float, float, float] | None:
     u = ((A - output * Z) * slope).sum(dim=-1, keepdim=True) / slope.square().sum(dim=-1, keepdim=True)
     leak = u * n / (u * n + Z)  # share of the hidden keys
     missed = (output - (A + u * V) / (Z + u * n)).norm(dim=-1, keepdim=True)
-    fits = (
-        (u > 0) & (missed < 1e-2 * (output - A / Z).norm(dim=-1, keepdim=True)) & (leak * (1 - leak) > 1e-4)
-    )
-    if not fits.any():
+    near = missed < max(1e-2, 16 * eps) * (output - A / Z).norm(dim=-1, keepdim=True)
+    clear = torch.where((u > 0) & near, leak * (1 - leak), 0.0).flatten()
+    if float(clear.max()) < max(1e-4, 16 * eps):
         return None
-    clear = torch.where(fits, leak * (1 - leak), 0.0).flatten()
     best = int(clear.argmax())
     fill = float(u.flatten()[best].log() + top.flatten()[best])
-    return float(clear[best]), _round(fill), float(scale_scores(scores.new_ones(()), case))
+    return -eps, float(clear[best]), _round(fill, 4 * eps), float(scale_scores(scores.new_ones(()), case))
 
 
 def _finite(case: Case) -> bool:
     return bool(case.k.isfinite().all() and case.v.isfinite().all())
 
 
-def _round(fill: float) -> float:
+def _round(fill: float, tolerance: float) -> float:
     """Snap to a number that people type, when the measured one is next to it."""
-    return next((c for c in COMMON if abs(fill - c) <= max(2e-4, 2e-4 * abs(c))), fill)
+    return next((c for c in COMMON if abs(fill - c) <= max(2e-4, tolerance) * max(1.0, abs(c))), fill)
