@@ -112,6 +112,9 @@ def interrupt():
 def huge_tensor():
     return torch.ones(100 * 10**9, dtype=torch.uint8).sum()
 
+def twelve_gigabytes():
+    return torch.empty(12 * 2**30, dtype=torch.uint8).numel()  # untouched: only our limit forbids it
+
 def huge_bytes():
     return len(bytearray(100 * 10**9))
 
@@ -206,6 +209,10 @@ def test_a_huge_tensor_fails_cleanly(mischief):
     failure = mischief("huge_tensor").failure
     assert failure.message == "out of memory: a check may take 8 GiB of memory"
     assert failure.line == line_of("return torch.ones(100")
+
+
+def test_the_memory_limit_is_ours_and_not_the_machines(mischief):
+    assert mischief("twelve_gigabytes").failure.message == "out of memory: a check may take 8 GiB of memory"
 
 
 def test_huge_python_objects_fail_cleanly(mischief):
