@@ -94,7 +94,12 @@ class Adapter:
         plan = self._grouped(plan)
         plan = self._causality(plan)
         plan = self._window(plan)
-        return [self._finish(candidate) for candidate in self._masks(plan)]
+        found = [self._finish(candidate) for candidate in self._masks(plan)]
+        can = plan.abilities
+        if (can.always_causal or can.causal) and can.rectangular and "corner" not in self.reading.facts:
+            # Self-attention that was never meant for T_q != T_k.
+            found += [p.but(abilities=replace(p.abilities, rectangular=False)) for p in found]
+        return found
 
     def _try(self, plan: Plan, name: str, *, case: Case | None = None) -> Observation:
         return self._ask(plan, Probe(name, case or self._case(plan, name)))[0]
@@ -340,18 +345,13 @@ class Adapter:
             right = [trial for trial in trials if trial.error < _QUICK_TOLERANCE]
             if right:
                 return [right[0].plan]
-        ran = [trial for trial in trials if trial.ran]
-        if not ran and not self._runs_with_equal_axes(trials):
+        # A mask on the wrong axis runs only where the sizes happen to be equal.
+        ran = [t for t in trials if t.ran] or [t for t in trials if self._try(t.plan, "equal-axes").output is not None]
+        if not ran:
             raise self._cannot([(_reason(t.seen, None), t.seen.failure.line if t.seen.failure else None) for t in trials])
-        ran = ran or trials
         best = min(trial.rank for trial in ran)
         chosen = [t for t in ran if t.plan.mask and t.plan.mask.axes == next(x for x in ran if x.rank == best).plan.mask.axes]  # type: ignore[union-attr]
         return [trial.plan for trial in chosen[:4]]
-
-    def _runs_with_equal_axes(self, trials: list[_Trial]) -> bool:
-        """A mask on the wrong axis runs only where the sizes happen to be equal."""
-        seen = [self._try(trial.plan, "equal-axes") for trial in trials[:3]]
-        return any(s.output is not None for s in seen)
 
     def _may_replace_causal(self, plan: Plan) -> bool:
         return plan.abilities.always_causal and "causal" not in self.reading.facts

@@ -20,6 +20,7 @@ from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.checker.exhibit import smallest
 from softlookup.checker.hypotheses import (
     REFERENCE,
+    STRAINED,
     Hypothesis,
     Scale,
     explains,
@@ -34,8 +35,6 @@ from softlookup.checker.probes import Probe, suite
 from softlookup.checker.target import LocalTarget
 from softlookup.terms import Contract, Diagnosis, Finding, Verdict
 
-#: Probes with scores beyond what a finite fill was chosen for: failing only there is a matter of the fill.
-_STRAINED = {"large", "overflow", "large-masked", "huge-masked", "long"}
 #: Rules that compare with the explained forward pass and have nothing to say where there is none.
 _NEED_FORWARD = {"SL702", "SL805", "SL704", "SL403"}
 
@@ -177,7 +176,7 @@ def _explain(target: Target, looks: list[_Look], words: str) -> Explanation:
 
 def _only_a_modest_fill(plan: Plan, evidence: Evidence, failing: list[Observation], scale: Scale) -> bool:
     """Say whether hidden keys are merely filled by a number that was chosen for smaller scores than these."""
-    if not failing or not {seen.probe for seen in failing} <= _STRAINED or plan.contract.max_score is not None:
+    if not failing or not {seen.probe for seen in failing} <= STRAINED or plan.contract.max_score is not None:
         return False
     reached = replace(evidence, contract=replace(plan.contract, max_score=plan.abilities.max_score))
     names = {seen.probe for seen in failing}
@@ -263,7 +262,7 @@ class _Report:
 
     def _clearest(self) -> Observation:
         """The failing observation that is best shown: small, and with the fewest things asked at once."""
-        plain = [seen for seen in self.explanation.failing if seen.probe not in _STRAINED]
+        plain = [seen for seen in self.explanation.failing if seen.probe not in STRAINED]
         return (plain or list(self.explanation.failing))[0]
 
     def _unrecognised(self) -> Finding:

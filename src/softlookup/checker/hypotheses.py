@@ -68,6 +68,9 @@ class Hypothesis:
 
 REFERENCE = Hypothesis()
 
+#: Probes with scores so large that rounding alone moves the weights, and beyond what a finite fill was chosen for.
+STRAINED = frozenset({"large", "overflow", "large-masked", "huge-masked", "huge-causal", "long"})
+
 
 def _edits(module: ModuleType) -> dict[str, Any]:
     """A rule breaks the steps whose names it *defines*; what it imports does not count."""
@@ -164,7 +167,7 @@ class Scale:
         size = max(1.0, float(ours.nan_to_num().abs().max()))
         if not half and float(error.max()) <= 16 * eps * size:  # NaN compares false
             return Fit(True, float(error.max()), count)
-        if not half and float(error.max()) > 0.02 * size:  # no rounding of float32 explains this
+        if not half and seen.probe not in STRAINED and float(error.max()) > 0.02 * size:  # no rounding of float32 explains this
             return Fit(False, float(error.max()), count)
         try:
             low = hypothesis(seen.case).double()[rows]

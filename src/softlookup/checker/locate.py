@@ -20,11 +20,12 @@ _HIDING = {"masked_fill", "masked_fill_", "where", "add", "add_", "sub", "sub_",
 _FACTOR = {"mul", "mul_", "div", "div_", "true_divide", "rdiv", "multiply", "divide", "__rmul__", "__rtruediv__", "scaled_dot_product_attention"}
 _TRIANGLE = {"tril", "triu", "tril_", "triu_", "triu_indices", "tril_indices", "ones_like", "causal_mask"}
 _COMPARE = {"le", "ge", "lt", "gt", "eq", "ne", "__le__", "__ge__", "__lt__", "__gt__", "__eq__", "__ne__"}
-_REPEAT = {"repeat", "repeat_interleave", "expand", "tile", "__getitem__", "index_select"}
+_REPEAT = {"repeat", "repeat_interleave", "expand", "tile", "index_select"}
 _SETTLE = {"nan_to_num", "nan_to_num_", "where", "masked_fill", "masked_fill_", "mul", "clamp", "clamp_min", "isnan"}
 _FILL = {"masked_fill", "masked_fill_", "where", "__setitem__", "nan_to_num", "nan_to_num_"}
 _TURN = {"bitwise_not", "logical_not", "bool", "to", "type", "eq", "ne", "rsub", "bitwise_not_", "logical_not_", "invert"}
 _JOIN = {"add", "mul", "and", "bitwise_and", "bitwise_or", "logical_and", "logical_or", "or", "minimum", "sub"}
+_SPREAD = {"unsqueeze", "reshape", "view", "expand", "repeat", "repeat_interleave", "tile", "__getitem__", "permute", "flatten"}
 _FALLBACK = {
     "visible": ("hide", "normalize", "score"),
     "hide": ("visible", "normalize", "score"),
@@ -127,6 +128,8 @@ def _note_mask_work(
         note("turn", record)
     if not arguments and record.op in _JOIN and len(record.inputs) > 1:
         note("join", record)
+    if roles == {"mask"} and record.op in _SPREAD:
+        note("spread", record)
     if record.op.endswith("_") and sources and len(sources[0]) == 1 and sources[0] <= {"mask", "q", "k", "v"}:
         note("inplace", record)
     if record.op == "__getitem__" and arguments and arguments < {"k", "v"} | {"k"} | {"v"}:

@@ -163,6 +163,7 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
     probes = [
         Probe("plain", build.case(1, build.sizes())),
         Probe("square", build.case(2, square)),
+        Probe("wide", build.case(9, build.sizes(d_head=12))),
         Probe("large", build.case(3, build.sizes(), gain=40.0)),
         Probe("long", build.case(4, _long_sizes(build, can))),
         Probe("overflow", build.case(5, build.sizes(), gain=400.0)),

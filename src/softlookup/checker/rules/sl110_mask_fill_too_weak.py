@@ -74,8 +74,10 @@ def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: Variant) -
 
 def judge(evidence: Evidence) -> Judgement | None:
     """A fill of -100 or -1e4 leaks only once scores are as large: a note, unless they are said to be."""
+    fills = [fill for _, _, fill, _ in _shown(evidence)]
     for fill, _ in _measured(evidence):
-        if fill <= DELIBERATE:
+        # What is added to a score, instead of replacing it, shows another "fill" in every probe.
+        if fill <= DELIBERATE and max(fills) - min(fills) < 0.05 * abs(fill):
             reach = evidence.contract.max_score
             text = f"hidden keys are filled with about {fill:g}: larger scores would let them in"
             return Judgement({"fill": fill}, wrong=reach is not None and -reach <= fill, summary=text)
@@ -93,8 +95,12 @@ def _zero(call: Recorded) -> bool:
 
 def _measured(evidence: Evidence) -> list[tuple[float, float]]:
     """Return (fill, scale factor of its case) as the clearest row of any probe shows it, at most one."""
-    found = [shown for seen in evidence.observations if (shown := _fill_of(seen)) is not None]
+    found = _shown(evidence)
     return [max(found)[2:]] if found else []
+
+
+def _shown(evidence: Evidence) -> list[tuple[float, float, float, float]]:
+    return [shown for seen in evidence.observations if (shown := _fill_of(seen)) is not None]
 
 
 def _fill_of(seen: Observation) -> tuple[float, float, float, float] | None:

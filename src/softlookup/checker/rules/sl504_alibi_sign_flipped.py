@@ -19,8 +19,11 @@ from softlookup.attention import hide as hide_all
 from softlookup.masks.linear_distance import slopes as slopes_of
 from softlookup.terms import Case
 
-LINE = ("hide",)
-VARIANTS = ("the given bias", *((form, slopes) for form in ("signed", "by distance") for slopes in ("any", "power of two")))
+LINE = ("join", "hide")
+VARIANTS = (
+    "the given bias",
+    *((form, slopes) for form in ("signed", "by distance") for slopes in ("any", "power of two")),
+)
 
 
 def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: str | tuple[str, str]) -> Tensor:

@@ -25,4 +25,4 @@ def scaled_by(scores: Tensor, case: Case, factor: float) -> Tensor:
 
 
 def scale(scores: Tensor, case: Case, variant: float) -> Tensor:
-    return scores * variant
+    return scores * (variant if case.scale is None else case.scale)

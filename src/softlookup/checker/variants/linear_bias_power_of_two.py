@@ -9,7 +9,7 @@ from torch import Tensor
 from softlookup.attention import scale as scale_scores
 from softlookup.terms import Case
 
-WORDS = ("power of two", "powers of two", "power of 2")
+WORDS = ("h a power of two", "heads a power of two", "is a power of two", "be a power of two")
 
 
 def scale(scores: Tensor, case: Case) -> Tensor:
