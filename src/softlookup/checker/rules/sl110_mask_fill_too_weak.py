@@ -43,7 +43,9 @@ def VARIANTS(evidence: Evidence) -> Iterator[Variant]:  # noqa: N802
         [(-reach / 100, 1.0)] if reach else []
     )  # any number between ordinary scores and those of size reach
     yield from ((fill, "added", "all") for fill in COMMON if min(DELIBERATE, -reach) < fill < 0)
-    for fill, factor in [*_measured(evidence), (1e9, 1.0), *beyond]:
+    # These leave no row in between: hidden keys get nothing, or everything.
+    extremes = [(1e9, 1.0), (-10.0, 1.0), (-50.0, 1.0)]
+    for fill, factor in [*_measured(evidence), *extremes, *beyond]:
         if fill > min(DELIBERATE, -reach):
             for which in ("all", "mask", "mask last"):
                 yield fill, "scaled", which
