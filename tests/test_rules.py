@@ -133,6 +133,8 @@ def cases() -> list[Case]:
     scattered |= torch.eye(5, dtype=torch.bool)
     cut = torch.zeros(2, 1, 5, 5).masked_fill(~scattered, -math.inf)
     loud = _case(short, 5, causal="top-left")
+    low = _case(short, 13, allowed_mask=_padding([3, 2], 4))  # every visible score lies near -300
+    low.q[..., 0], low.k[..., 0] = 30.0, -30.0
     zero = _case(short, 6, causal="top-left")
     zero.q[:, :, 2] = 0.0
     documents = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 2, 2]])
@@ -146,6 +148,7 @@ def cases() -> list[Case]:
         "causal padding": _case(square, 4, allowed_mask=pad, causal="top-left"),
         "causal scattered": _case(square, 4, allowed_mask=scattered, causal="top-left"),
         "loud": loud.but(q=loud.q * 400),
+        "low padding": low,
         "zero": zero,
         "batch equals heads": _case(short, 7, allowed_mask=_padding([4, 2], 4)),
         "bias": _case(square, 8, additive_bias=_distance(6, 5, 5), causal="top-left"),
