@@ -153,7 +153,11 @@ class Adapter:
 
     def _pick(self, trials: list[_Trial]) -> Plan:
         """A layout in which the target is right; else one that allows different lengths; else the first that ran."""
-        return min(trials, key=lambda t: (t.error > _QUICK_TOLERANCE, not t.plan.abilities.rectangular, t.rank)).plan
+        first = {}
+        for trial in trials:  # within a layout the most general sizes that ran
+            p = trial.plan
+            first.setdefault((p.layout, p.key_layout, p.packed_layout, str(p.roles), p.mask), trial)
+        return min(first.values(), key=lambda t: (t.error > _QUICK_TOLERANCE, not t.plan.abilities.rectangular, t.rank)).plan
 
     def _nearest(self, seen: Observation) -> float:
         """Distance to plain or causal attention, whichever is nearer."""

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from softlookup.checker.calls import Answer, Backward, Call, Failure, Value
 from softlookup.checker.recorder import Recorder
@@ -34,6 +34,19 @@ def make_call(
     return answer
 
 
+@contextlib.contextmanager
+def _training(function: Any, wanted: bool) -> Iterator[None]:
+    """Put a module in training mode for one call."""
+    if not wanted or not isinstance(function, nn.Module):
+        yield
+        return
+    function.train()
+    try:
+        yield
+    finally:
+        function.eval()
+
+
 def _attempt(function: Callable[..., Any], call: Call, file: str, device: torch.device | None) -> Answer:
     given = _Given(call, device)
     recorder = Recorder(file) if call.record else None
@@ -44,7 +57,7 @@ def _attempt(function: Callable[..., Any], call: Call, file: str, device: torch.
     result_serials: tuple[int, ...] = ()
     try:
         with torch.set_grad_enabled(call.backward is not None):
-            with recorder or contextlib.nullcontext():
+            with recorder or contextlib.nullcontext(), _training(function, call.training):
                 returned = function(*given.args, **given.kwargs)
             reduced = plain(returned, _same)
             if recorder:

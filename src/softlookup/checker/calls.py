@@ -60,6 +60,7 @@ class Call:
     backward: Backward | None = None
     record: bool = False  # note every torch function that the target calls, with its line
     strided: bool = False  # hand over non-contiguous copies of every tensor argument (same values)
+    training: bool = False  # a module is put in training mode for this call
     seed: int = 0  # torch.manual_seed before the call
 
 

@@ -37,6 +37,8 @@ from softlookup.terms import Contract, Diagnosis, Finding, Verdict
 
 #: Rules that compare with the explained forward pass and have nothing to say where there is none.
 _NEED_FORWARD = {"SL702", "SL805", "SL704", "SL403"}
+#: Rules that say nothing of their own once a wrong forward value has a name: it is what moves them.
+_FOLLOW = {"SL401", "SL402", "SL404", "SL702", "SL705", "SL801", "SL905"}
 
 
 def check(implementation: Callable[..., Any], contract: Contract | None = None) -> Diagnosis:
@@ -137,7 +139,7 @@ class _Look:
 def _look(target: Target, plan: Plan) -> _Look:
     """Put every probe to the target and compare with the reference."""
     probes = suite(plan.abilities, getattr(torch, plan.contract.dtype or "float32"))
-    observations = ask(target, plan, probes)
+    observations = ask(target, plan, probes) + _other_paths(target, plan, probes)
     evidence = Evidence(plan.contract, tuple(observations))
     usable = [seen for seen in observations if seen.compared and seen.output is not None]
     scale = Scale()
@@ -172,6 +174,36 @@ def _explain(target: Target, looks: list[_Look], words: str) -> Explanation:
                 return Explanation(look.plan, known, chosen, look.failing, tuple(sorted(others)))
     least = min(looks, key=lambda look: len(look.failing))
     return Explanation(least.plan, least.evidence, None, least.failing)
+
+
+def _other_paths(target: Target, plan: Plan, probes: list[Probe]) -> list[Observation]:
+    """The same questions through every optional switch that picks another path and promises the same answer."""
+    asked = [(kind, probe) for kind in ("plain", "masked", "causal") for probe in probes if probe.name == kind]
+    seen: list[Observation] = []
+    for label, path in [("default", plan), *((name, plan.but(flags={**plan.flags, name: value})) for name, value in plan.switches())]:
+        renamed = [replace(probe, name=f"path-{kind}-{label}", compared=False) for kind, probe in asked]
+        seen += ask(target, path, renamed)
+    seen += _training_path(target, plan, asked)
+    free = next((probe for kind, probe in asked if kind == "plain" and probe.case.allowed_mask is None), None)
+    if free is not None and plan.mask is not None and not plan.abilities.always_causal:
+        B, _, T_q = free.case.q.shape[:3]
+        everything = torch.ones(B, 1, T_q, free.case.k.shape[-2], dtype=torch.bool)[:, :, : T_q if "T_q" in plan.abilities.mask_axes else 1]
+        everything = everything if "B" in plan.abilities.mask_axes else everything[:1]
+        named = replace(free, name="path-plain-with a mask that hides nothing", compared=False)
+        seen += ask(target, plan, [replace(named, case=free.case.but(allowed_mask=everything))])
+    return seen if len(seen) > len(asked) else []
+
+
+def _training_path(target: Target, plan: Plan, asked: list[tuple[str, Probe]]) -> list[Observation]:
+    """A module in training mode, when nothing in it is random."""
+    if target.sketch.kind == "function":
+        return []
+    probes = [replace(p, name=f"path-{kind}-training mode", training=True, compared=False) for kind, p in asked]
+    first, again = ask(target, plan, probes), ask(target, plan, [replace(p, seed=1) for p in probes])
+    same = all(
+        a.output is not None and b.output is not None and torch.equal(a.output, b.output) for a, b in zip(first, again, strict=True)
+    )
+    return first if same else []
 
 
 def _only_a_modest_fill(plan: Plan, evidence: Evidence, failing: list[Observation], scale: Scale) -> bool:
@@ -239,16 +271,15 @@ class _Report:
             judge = getattr(entry.load(), "judge", None)
             if judge is None or entry.code in named:
                 continue
-            if not self._forward_is_known() and entry.code in _NEED_FORWARD:
+            if entry.code in (_FOLLOW if named else set() if self.explanation.hypothesis else _NEED_FORWARD):
                 continue
-            judgement = judge(self.evidence)
+            try:
+                judgement = judge(self.evidence)
+            except RuntimeError:  # the bug that explains the target cannot itself be run in this dtype
+                continue
             if judgement is not None:
                 found.append((entry, judgement))
         return found
-
-    def _forward_is_known(self) -> bool:
-        hypothesis = self.explanation.hypothesis
-        return hypothesis is not None and "around" not in hypothesis.edits
 
     def _named(self, entry: Entry) -> Finding:
         seen = self._clearest()
@@ -256,8 +287,8 @@ class _Report:
         if self.explanation.alternatives:
             facts["alternatives"] = list(self.explanation.alternatives)
         variant = self.explanation.hypothesis.variant if self.explanation.hypothesis else None
-        if variant is not None:
-            facts["shape"] = variant if isinstance(variant, str) else repr(variant)
+        if isinstance(variant, str):
+            facts["shape"] = variant
         return self._finding(entry, entry.summary, self._line(entry, seen), facts)
 
     def _clearest(self) -> Observation:
@@ -304,8 +335,7 @@ class _Report:
         if seen.failure is not None and seen.failure.line:
             return seen.failure.line
         record = _record(self.target, self.plan, seen)
-        words = tuple(n for n, role in self.plan.roles.items() if role in {"causal", "window", "documents", "mask"})
-        return line_of(steps or ("score",), record, self.target.sketch, words)
+        return line_of(steps or ("score",), record, self.target.sketch, self.plan.roles)
 
     def _unasked(self, known: list[Finding]) -> list[Finding]:
         """Notes about what was measured and nobody declared."""

@@ -56,7 +56,8 @@ class Evidence:
 
     def rows(self, seen: Observation) -> Tensor:
         """[B, H, T_q] bool: real rows that also look somewhere under the steps that explain the target."""
-        allowed = self.steps.visible(seen.case)
+        sees = getattr(self.steps, "sees", self.steps.visible)
+        allowed = sees(seen.case)
         return seen.real_rows if allowed is None else seen.real_rows & allowed.any(dim=-1)
 
 

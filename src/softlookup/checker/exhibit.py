@@ -34,7 +34,7 @@ def smallest(target: Target, plan: Plan, seen: Observation) -> dict[str, Any]:
         difference = (answer.output.double() - output).abs()
         worst = difference[rows].nan_to_num(nan=float("inf"))
         if worst.numel() and float(worst.max()) > _VISIBLE_DIFFERENCE:
-            return _describe(answer, output, weights)
+            return _describe(answer, output, weights) | {"probe": seen.probe}
     return {"case": _sizes(seen.case), "probe": seen.probe}
 
 

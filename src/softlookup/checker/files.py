@@ -72,6 +72,14 @@ def _examine_all(
     contract = declared(contract)
     sketches = session.sketches()
     if name is not None:
+        known = [sketch.name for sketch in sketches]
+        if name.partition(".")[0] not in known:
+            raise SoftlookupError(
+                f"check: {path} defines no {name!r}.",
+                expected="the name of a function, class or instance that the file defines",
+                got=name,
+                hint=f"one of {', '.join(known)}" if known else "define a function that takes q, k and v",
+            )
         return (examine(session.target(name, init), contract),), ()
     diagnoses: list[Diagnosis] = []
     skipped: list[Skipped] = []

@@ -6,7 +6,7 @@ A hypothesis predicts answers. The diagnosis is the hypothesis whose *wrong answ
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -17,12 +17,33 @@ import torch
 from torch import Tensor
 
 from softlookup import catalog
-from softlookup.attention import STEPS, Steps
+from softlookup.attention import Steps
 from softlookup.catalog import Entry
 from softlookup.checker.evidence import Evidence, Observation
 from softlookup.terms import Case
 
 _STEP_NAMES = tuple(Steps.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Explained(Steps):
+    """The steps, with what a rule or variant says about the whole call.
+
+    assume: (case) -> case: something built in that the caller did not ask for, a bias or a window
+    around: (run, case) -> (output, weights): what happens before and after the steps
+    """
+
+    assume: Callable[[Case], Case] | None = None
+    around: Callable[..., tuple[Tensor, Tensor]] | None = None
+
+    def __call__(self, case: Case) -> tuple[Tensor, Tensor]:
+        """Return output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]."""
+        case = self.assume(case) if self.assume else case
+        return self.around(super().__call__, case) if self.around else super().__call__(case)
+
+    def sees(self, case: Case) -> Tensor | None:
+        """Return what is visible, with what is assumed: bool, or None for everything."""
+        return self.visible(self.assume(case) if self.assume else case)
 
 
 @dataclass(frozen=True)
@@ -36,7 +57,7 @@ class Hypothesis:
     @property
     def steps(self) -> Steps:
         """The lookup as this hypothesis has it."""
-        return STEPS.but(**{name: step for name, step in self.edits.items() if name != "around"})
+        return Explained(**self.edits)
 
     @property
     def rules(self) -> tuple[Entry, ...]:
@@ -45,21 +66,20 @@ class Hypothesis:
 
     def __call__(self, case: Case) -> Tensor:
         """Predict the output [B, H, T_q, d_v]."""
-        around = self.edits.get("around")
-        output: Tensor = (around(self.steps, case) if around else self.steps(case))[0]
+        output: Tensor = self.steps(case)[0]
         return output
 
     def rows(self, case: Case) -> Tensor | None:
         """[B, H, T_q] bool: rows that may look somewhere under this hypothesis; None for all."""
-        if "visible" not in self.edits:
+        if not {"visible", "assume"} & self.edits.keys():
             return None
-        allowed = self.steps.visible(case)
+        allowed = self.steps.sees(case)
         return None if allowed is None else allowed.any(dim=-1).expand(case.q.shape[:-1])
 
     def joined(self, other: Hypothesis) -> list[Hypothesis]:
         """Both at once. Where they replace the same step either may win, as long as each keeps one of its own."""
         shared = self.edits.keys() & other.edits.keys()
-        if not (self.edits.keys() - shared and other.edits.keys() - shared) or "around" in shared:
+        if not (self.edits.keys() - shared and other.edits.keys() - shared) or {"around", "assume"} & shared:
             return []
         merged = [self.edits | other.edits] + ([other.edits | self.edits] if shared else [])
         variant = self.variant if self.variant is not None else other.variant
@@ -75,7 +95,7 @@ STRAINED = frozenset({"large", "overflow", "large-masked", "huge-masked", "huge-
 def _edits(module: ModuleType) -> dict[str, Any]:
     """A rule breaks the steps whose names it *defines*; what it imports does not count."""
     own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-    return {name: own[name] for name in (*_STEP_NAMES, "around") if name in own}
+    return {name: own[name] for name in (*_STEP_NAMES, "around", "assume") if name in own}
 
 
 def hypotheses_of(entry: Entry, evidence: Evidence) -> Iterator[Hypothesis]:

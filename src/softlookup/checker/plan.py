@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, 
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
 from softlookup.checker.probes import Abilities, Probe
+from softlookup.masks.linear_distance import slopes
 from softlookup.terms import Case, Contract
 
 
@@ -99,7 +101,7 @@ class Plan:
                 args.append(values[parameter.name])
             else:
                 kwargs[parameter.name] = values[parameter.name]
-        return Call(tuple(args), kwargs, record=record, strided=probe.strided)
+        return Call(tuple(args), kwargs, record=record, strided=probe.strided, training=probe.training, seed=probe.seed)
 
     def _value(self, role: str, name: str, case: Case, probe: Probe) -> Value:
         required = any(p.name == name and p.required for p in self.parameters)
@@ -130,6 +132,7 @@ class Plan:
             "temperature": 1 / case.scale if case.scale else math.sqrt(case.q.shape[-1]),
             "sink": torch.zeros(case.q.shape[1], dtype=case.q.dtype),
             "block": 4,
+            "slopes": torch.tensor(slopes(case.q.shape[1]), dtype=case.q.dtype),
         }
         if role == "bias":
             if case.additive_bias is None and not required:
@@ -157,6 +160,14 @@ class Plan:
         """A window with a number as default hides keys even when nobody asks."""
         default = next((p.default for p in self.parameters if p.name == name), "")
         return default.isdigit() and default != "0"
+
+    def switches(self) -> list[tuple[str, bool]]:
+        """Optional switches that pick another path to the same answer, each with the value that it does not have."""
+        return [
+            (parameter.name, parameter.default == "False")
+            for parameter in self.parameters
+            if parameter.default in {"True", "False"} and _PICKS_A_PATH.search(parameter.name)
+        ]
 
     def layout_of(self, name: str) -> str:
         """The layout of q, k or v."""
@@ -221,6 +232,11 @@ class Plan:
             if back is not None:
                 found[name] = back
         return found
+
+
+_PICKS_A_PATH = re.compile(
+    r"fused|flash|fast|sdp|manual|optimi|efficient|kernel|weights|attn_probs|materiali|chunk|naive|eager|compile|train|determin"
+)
 
 
 class _CannotSayError(Exception):

@@ -54,6 +54,8 @@ class Probe:
     backward: bool = False
     strided: bool = False
     integer_mask: bool = False
+    training: bool = False  # put a module in training mode
+    seed: int = 0  # of the random numbers that the target may draw
     compared: bool = True  # part of naming by forward values; the rest is for the rules that judge
 
 
@@ -163,7 +165,7 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
     probes = [
         Probe("plain", build.case(1, build.sizes())),
         Probe("square", build.case(2, square)),
-        Probe("wide", build.case(9, build.sizes(d_head=12))),
+        Probe("wide", build.case(9, build.sizes(d_head=12, d_v=6))),
         Probe("large", build.case(3, build.sizes(), gain=40.0)),
         Probe("long", build.case(4, _long_sizes(build, can))),
         Probe("overflow", build.case(5, build.sizes(), gain=400.0)),
@@ -177,7 +179,9 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
     if can.bias:
         probes += _bias_probes(build, square)
     if can.documents:
-        probes.append(Probe("documents", _documents(build.case(8, build.sizes(T_q=6, T_k=6)))))
+        documents = _documents(build.case(8, build.sizes(T_q=6, T_k=6)))
+        probes.append(Probe("documents", documents))
+        probes.append(Probe("hidden-nan-documents", _broken_document(documents), compared=False))
     return probes + _conduct_probes(build, can, square)
 
 
@@ -298,6 +302,13 @@ def _documents(case: Case) -> Case:
     return case.but(document_ids=ids)
 
 
+def _broken_document(case: Case) -> Case:
+    """NaN in the last document's keys and values, which no query of the first may look at."""
+    assert case.document_ids is not None
+    last = (case.document_ids == 1)[:, None, :, None]
+    return case.but(k=case.k.masked_fill(last, math.nan), v=case.v.masked_fill(last, math.nan))
+
+
 def _conduct_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Probe]:
     """How the target behaves: strides, repetition, neighbours, gradients, half precision."""
     case = build.case(51, build.sizes())
@@ -305,7 +316,7 @@ def _conduct_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Pro
         Probe("strided", case, strided=True, compared=False),
         Probe("strided-contiguous", case, compared=False),
         Probe("repeat-1", case, compared=False),
-        Probe("repeat-2", case, compared=False),
+        Probe("repeat-2", case, seed=1, compared=False),
     ]
     if can.batch:
         k, v = case.k.clone(), case.v.clone()
@@ -330,7 +341,10 @@ def _half_probes(can: Abilities, square: _Sizes) -> list[Probe]:
     for dtype, label in ((torch.float16, "half-float16"), (torch.bfloat16, "half-bfloat16")):
         build = _Builder(can, dtype)
         wide = build.sizes(T_q=9, T_k=33, d_head=32)
+        # Sums over many keys show where they are kept in half precision.
+        many = build.sizes(B=1, H=2 if can.grouped else 1, H_kv=1, T_q=3 if can.rectangular else 65, T_k=515, d_head=32)
         probes.append(Probe(label, build.case(61, wide), compared=False))
+        probes.append(Probe(label + "-many", build.case(65, many), compared=False))
         probes.append(Probe(label + "-large", build.case(62, wide, gain=8.0), compared=False))
         if can.mask_axes:
             case = build.case(63, square)

@@ -136,6 +136,7 @@ def _write_call(call: Call, tensors: Tensors) -> dict[str, Any]:
         "backward": asked and write_value((asked.path, asked.cotangent, asked.wrt), tensors),
         "record": call.record,
         "strided": call.strided,
+        "training": call.training,
         "seed": call.seed,
     }
 
@@ -154,6 +155,7 @@ def _read_call(data: dict[str, Any], tensors: list[Tensor]) -> Call:
         backward=asked,
         record=data["record"],
         strided=data["strided"],
+        training=data["training"],
         seed=data["seed"],
     )
 

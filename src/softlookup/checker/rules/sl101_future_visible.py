@@ -18,7 +18,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("visible", "hide", "normalize")
+LINE = ("dropped", "visible", "hide", "normalize")
 VARIANTS = ("every later key", "as far ahead as the window looks back")
 
 

@@ -20,9 +20,15 @@ from softlookup.terms import Case
 LINE = ("visible", "hide")
 
 
-def visible(case: Case) -> Tensor | None:
+#: A window that only looks back ends at the query too, in one line with the causal rule or in one of its own.
+VARIANTS = ("the causal rule", "the causal rule and the window")
+
+
+def visible(case: Case, variant: str) -> Tensor | None:
     allowed = all_rules(case)
-    if case.causal is None or allowed is None:
+    ends_here = case.window is not None and not case.window_ahead
+    wrong = (case.causal is not None or ends_here) if "window" in variant else case.causal and not ends_here
+    if not wrong or allowed is None:
         return allowed
     q_len, k_len = case.q.shape[-2], case.k.shape[-2]
     here = torch.arange(q_len)[:, None] + (k_len - q_len if case.causal == "bottom-right" else 0)

@@ -20,9 +20,13 @@ from softlookup.terms import Case
 LINE = ("visible", "hide")
 
 
-def visible(case: Case) -> Tensor | None:
+VARIANTS = ("the causal rule", "the causal rule and the window")
+
+
+def visible(case: Case, variant: str) -> Tensor | None:
     allowed = all_rules(case)
-    if case.causal is None or allowed is None:
+    windowed = "window" in variant and case.window is not None and not case.window_ahead
+    if (case.causal is None and not windowed) or allowed is None:
         return allowed
     q_len, k_len = case.q.shape[-2], case.k.shape[-2]
     here = torch.arange(q_len)[:, None] + (k_len - q_len if case.causal == "bottom-right" else 0)

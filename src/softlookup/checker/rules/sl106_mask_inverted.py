@@ -20,7 +20,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("turn", "hide", "visible", "normalize")
+LINE = ("turn", "hide", "picked", "visible", "normalize")
 VARIANTS = ("mask", "causal", "causal, self kept", "every rule")
 
 

@@ -27,7 +27,7 @@ def _mixed(mask: Tensor | None, case: Case, variant: str) -> Tensor | None:
     if mask is None or mask.dim() < 4:
         return mask
     if variant == "batch axis lands on heads":  # right shapes only when B == H
-        return mask.transpose(0, 1)
+        return mask[:, :1].transpose(0, 1)
     by_head = mask.expand(case.q.shape[0], case.q.shape[1], *mask.shape[2:]).transpose(0, 1)  # [H, B, ...]
     return by_head.reshape(case.q.shape[0], case.q.shape[1], *mask.shape[2:])
 

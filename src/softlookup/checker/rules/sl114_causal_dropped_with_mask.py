@@ -16,7 +16,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("visible", "hide", "normalize")
+LINE = ("both asked", "overwritten", "hide", "normalize")
 
 
 def visible(case: Case) -> Tensor | None:

@@ -16,7 +16,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("visible", "hide", "normalize")
+LINE = ("both asked", "overwritten", "hide", "normalize")
 
 
 def _dropped(case: Case) -> Case:

@@ -17,7 +17,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("visible", "hide")
+LINE = ("window", "visible", "hide")
 VARIANTS = (1, -1)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("visible", "hide", "normalize")
+LINE = ("dropped", "window rebound", "hide", "normalize")
 
 
 VARIANTS = ("always", "when it is the only rule", "with a mask", "with the causal rule")

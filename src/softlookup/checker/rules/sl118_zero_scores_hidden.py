@@ -17,10 +17,12 @@ from softlookup.attention import hide as hide_all
 from softlookup.terms import Case
 
 LINE = ("fill", "hide")
-VARIANTS = (-math.inf, -1e9)
+#: What the zeros are filled with, and when they are looked for: the mask writes them, but it may not be asked.
+VARIANTS = tuple((fill, when) for fill in (-math.inf, -1e9) for when in ("any rule", "a mask", "always"))
 
 
-def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: float) -> Tensor:
-    if allowed is None:  # the zeros are written by the mask: without one, nothing is looked for
-        return hide_all(scores, allowed, case)
-    return hide_all(scores, allowed, case).masked_fill(scores == 0, variant)
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: tuple[float, str]) -> Tensor:
+    fill, when = variant
+    asked = {"any rule": allowed is not None, "a mask": case.allowed_mask is not None, "always": True}[when]
+    hidden = hide_all(scores, allowed, case)
+    return hidden.masked_fill(scores == 0, fill) if asked else hidden

@@ -15,7 +15,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case, Corner
 
-LINE = ("visible", "hide")
+LINE = ("unwanted", "visible", "hide")
 VARIANTS: tuple[Corner, ...] = ("top-left", "bottom-right")
 
 

@@ -17,5 +17,10 @@ from torch import Tensor
 from softlookup.terms import Case
 
 
-def scale(scores: Tensor, case: Case) -> Tensor:
-    return scores * math.sqrt(case.q.shape[-1]) if case.scale is None else scores / case.scale
+VARIANTS = ("always", "unless the caller gives a scale")
+
+
+def scale(scores: Tensor, case: Case, variant: str) -> Tensor:
+    if case.scale is None:
+        return scores * math.sqrt(case.q.shape[-1])
+    return scores / case.scale if variant == "always" else scores * case.scale

@@ -22,6 +22,8 @@ VARIANTS = ("d_model", "num_heads", "T_q", "T_k", "d_v")
 
 
 def scale(scores: Tensor, case: Case, variant: str) -> Tensor:
+    if case.scale is not None:
+        return scores * case.scale
     heads = case.q.shape[-3] if case.q.dim() > 2 else 1
     size: int = {
         "d_model": heads * case.q.shape[-1],

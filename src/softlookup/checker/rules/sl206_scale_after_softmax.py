@@ -16,7 +16,7 @@ from softlookup.attention import normalize as shares
 from softlookup.attention import scale as scaled
 from softlookup.terms import Case
 
-LINE = ("scale", "normalize")
+LINE = ("rescale", "normalize")
 
 
 def scale(scores: Tensor, case: Case) -> Tensor:

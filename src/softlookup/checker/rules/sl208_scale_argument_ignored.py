@@ -15,6 +15,8 @@ from torch import Tensor
 from softlookup.attention import scale as scale_scores
 from softlookup.terms import Case
 
+LINE = ("scale rebound", "scale")
+
 
 def scale(scores: Tensor, case: Case) -> Tensor:
     return scale_scores(scores, case.but(scale=None))

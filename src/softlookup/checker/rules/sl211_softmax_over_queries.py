@@ -17,15 +17,23 @@ import math
 
 from torch import Tensor
 
+from softlookup.attention import hide as hide_all
+from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-VARIANTS = (-math.inf, -1e9)  # what hidden scores are filled with: it shows where a whole column is hidden
+LINE = ("softmax", "sum", "normalize")
+#: What hidden scores are filled with: it shows where everything that is normalised together is hidden.
+VARIANTS = (-math.inf, -1e9, "as the plain formula", "hidden keys cut out")
 
 
-def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: float) -> Tensor:
+def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: float | str) -> Tensor:
+    if isinstance(variant, str):
+        return hide_all(scores, allowed, case)
     scores = scores if case.additive_bias is None else scores + case.additive_bias.to(scores.dtype)
     return scores if allowed is None else scores.masked_fill(~allowed, variant)
 
 
-def normalize(scores: Tensor, case: Case) -> Tensor:
-    return scores.softmax(dim=-2)
+def normalize(scores: Tensor, case: Case, variant: float | str) -> Tensor:
+    weights = scores.softmax(dim=-2)
+    allowed = all_rules(case)
+    return weights.masked_fill(~allowed, 0.0) if variant == "hidden keys cut out" and allowed is not None else weights

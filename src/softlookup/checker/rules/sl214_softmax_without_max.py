@@ -15,13 +15,14 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
-LINE = ("exp", "normalize")
-VARIANTS = (
-    "float32",
-    "float16",
-)  # the dtype in which the exponentials overflow (bfloat16 has float32's range)
+LINE = ("bare exp", "exp", "normalize")
+#: The dtype in which the exponentials overflow (bfloat16 has float32's range), and what 0 / 0 becomes.
+VARIANTS = (("float32", "NaN"), ("float16", "NaN"), ("float32", "zero"), ("float16", "zero"))
 
 
-def normalize(scores: Tensor, case: Case, variant: str) -> Tensor:
-    powers = scores.to(getattr(torch, variant)).exp()
-    return (powers / powers.sum(dim=-1, keepdim=True)).to(scores.dtype)
+def normalize(scores: Tensor, case: Case, variant: tuple[str, str]) -> Tensor:
+    dtype, underflow = variant
+    powers = scores.to(getattr(torch, dtype)).exp()
+    total = powers.sum(dim=-1, keepdim=True)
+    shares = powers / total
+    return (shares.masked_fill(total == 0, 0.0) if underflow == "zero" else shares).to(scores.dtype)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
+LINE = ("softmax again", "normalize")
 VARIANTS = ("hidden keys come back", "masked again")
 
 

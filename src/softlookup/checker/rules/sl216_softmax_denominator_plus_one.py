@@ -15,6 +15,7 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
+LINE = ("last denominator", "normalize")
 VARIANTS = ("1 beside the powers", "1 beside the powers shifted by their maximum")
 
 

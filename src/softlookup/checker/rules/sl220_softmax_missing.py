@@ -16,7 +16,7 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
-LINE = ("mix",)
+LINE = ("share", "alias", "mix")
 #: What mixes the values, and the number on hidden keys.
 VARIANTS = (
     ("raw", 0.0),

@@ -19,7 +19,7 @@ from softlookup.attention import STEPS
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
-LINE = ("normalize",)
+LINE = ("average", "normalize")
 
 
 def judge(evidence: Evidence) -> Judgement | None:

@@ -20,7 +20,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
-LINE = ("normalize", "hide")
+LINE = ("last divide", "normalize", "hide")
 
 
 def judge(evidence: Evidence) -> Judgement | None:

@@ -19,7 +19,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.masks.linear_distance import slopes as slopes_of
 from softlookup.terms import Case
 
-LINE = ("join", "hide")
+LINE = ("signed", "hide")
 VARIANTS = (
     "the given bias",
     *((form, slopes) for form in ("signed", "by distance") for slopes in ("any", "power of two")),

@@ -19,7 +19,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import mix as mixed
 from softlookup.terms import Case
 
-LINE = ("score", "mix")
+LINE = ("blocks", "score", "mix")
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 #: Which axis is cut into blocks, their size, and what a row holds when there is not one full block.
 VARIANTS = tuple(

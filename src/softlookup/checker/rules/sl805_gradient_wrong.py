@@ -20,7 +20,7 @@ from softlookup.attention import STEPS
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
-LINE = ("score", "mix")
+LINE = ("cut", "score", "mix")
 
 
 def judge(evidence: Evidence) -> Judgement | None:
@@ -45,9 +45,10 @@ def _errors(evidence: Evidence, seen: Observation) -> dict[str, float]:
         if not torch.allclose(seen.output.double(), output, rtol=1e-3, atol=1e-4):
             return {}
         total = (output * seen.cotangent.double()).sum()
-        expected = dict(zip(exact, torch.autograd.grad(total, list(exact.values())), strict=True))
+        expected = dict(zip(exact, torch.autograd.grad(total, list(exact.values()), allow_unused=True), strict=True))
     errors = {}
-    for name, right in expected.items():
+    for name, found in expected.items():
+        right = torch.zeros_like(exact[name]) if found is None else found
         given = seen.gradients.get(name, torch.zeros_like(right)).double()  # none at all counts as zero
         errors[name] = float((given - right).norm() / (right.norm() + 1e-6))
     return errors

@@ -4,17 +4,16 @@ Seen in: Press et al. 2022, https://arxiv.org/abs/2108.12409
 """
 
 import torch
-from torch import Tensor
 
-from softlookup.attention import scale as scale_scores
-from softlookup.masks.linear_distance import slopes as slopes_of
+from softlookup.masks import linear_distance
 from softlookup.terms import Case
 
 HINTS = ("alibi", "slope", "linear bias")
 
 
-def scale(scores: Tensor, case: Case) -> Tensor:
-    T_q, T_k = scores.shape[-2:]
-    distance = (torch.arange(T_q)[:, None] + (T_k - T_q if case.causal == "bottom-right" else 0) - torch.arange(T_k)).abs()
-    slopes = torch.tensor(slopes_of(case.q.shape[1]), dtype=scores.dtype)
-    return scale_scores(scores, case) - slopes[:, None, None] * distance
+def assume(case: Case) -> Case:
+    T_q, T_k, H = case.q.shape[-2], case.k.shape[-2], case.q.shape[1]
+    slope = torch.tensor(linear_distance.slopes(H), dtype=case.q.dtype)[:, None, None]
+    i, j = torch.arange(T_q)[:, None], torch.arange(T_k)
+    bias = linear_distance.bias(i, j, q_len=T_q, k_len=T_k, slope=slope, corner=case.causal or "top-left")[None]
+    return case.but(additive_bias=bias if case.additive_bias is None else bias + case.additive_bias)

@@ -1,0 +1,149 @@
+"""What flows into each torch call that a target made: which arguments, and how far the lookup has come.
+
+A recorded call names the tensors that it reads and writes. From these follows, for every call, which arguments its
+tensors were made from, whether they are scores (q has met k) or weights (the scores went through a softmax), what
+was made before them and who reads the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from softlookup.checker.calls import Recorded
+from softlookup.checker.evidence import Observation
+
+FUSED = "scaled_dot_product_attention"
+SOFTMAX = frozenset({"softmax", "log_softmax", "softmin", "sigmoid"})
+EXP = frozenset({"exp", "exp_", "exp2", "logsumexp"})
+
+#: The arguments that are looked up with; every other tensor is about who may look at whom.
+LOOKED_UP = frozenset({"q", "k", "v", "qkv"})
+
+#: Calls that take only the shape or the dtype of a second tensor.
+_BORROW_SHAPE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
+_PRODUCTS = frozenset({"matmul", "bmm", "einsum", "baddbmm", "mul", "tensordot", "inner", "mv", "dot", "addmm"})
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One recorded call and what its tensors hold.
+
+    Contents are names of arguments ("q", "k", "v", "mask", ...) and the stages "scores" and "weights".
+    """
+
+    record: Recorded
+    sources: tuple[frozenset[str], ...]  # contents of each tensor read
+    holds: frozenset[str]  # contents of the result
+    starts: str = ""  # "scores", "weights" or "fused": the stage that begins with this call
+
+    @property
+    def op(self) -> str:
+        return self.record.op
+
+    @property
+    def line(self) -> int:
+        return self.record.line
+
+    @property
+    def about_masks(self) -> bool:
+        """Nothing that is looked up flows in: the call decides who may look at whom."""
+        return not self.holds & LOOKED_UP
+
+    @property
+    def on_scores(self) -> bool:
+        """Changes scores that are scores already."""
+        return any("scores" in source for source in self.sources) and not self.holds & {"weights", "v"}
+
+    @property
+    def on_weights(self) -> bool:
+        """Changes weights that are weights already, and no values yet."""
+        return any("weights" in source for source in self.sources) and "v" not in self.holds
+
+    @property
+    def meets_mask(self) -> bool:
+        """Scores or weights meet a tensor that was not made from q, k or v: a mask or a bias."""
+        shaped = zip(self.sources, self.record.inputs, strict=False)
+        others = any(not source & LOOKED_UP and shape != () for source, shape in shaped)
+        return others or self.op.startswith("masked_fill") or self.op in {"where", "__setitem__"}
+
+    @property
+    def in_place(self) -> bool:
+        """Changes a tensor instead of making one."""
+        return self.op == "__setitem__" or (self.op.endswith("_") and not self.op.endswith("__"))
+
+    @property
+    def has_number(self) -> bool:
+        """A plain number, or a tensor without dimensions, takes part."""
+        return bool(self.record.numbers) or () in self.record.inputs
+
+
+class Dataflow:
+    """The recorded calls of one run, with who makes what and who reads it."""
+
+    def __init__(self, seen: Observation) -> None:
+        self.flows = list(_flows(seen))
+        self._maker = {serial: flow for flow in self.flows for serial in flow.record.writes}
+        self._readers: dict[int, list[Flow]] = {}
+        for flow in self.flows:
+            for serial in flow.record.reads:
+                self._readers.setdefault(serial, []).append(flow)
+
+    def readers(self, flow: Flow) -> list[Flow]:
+        """Return the calls that read a result of this one."""
+        return [reader for serial in flow.record.writes for reader in self._readers.get(serial, [])]
+
+    def makers(self, flow: Flow) -> list[Flow]:
+        """Return the calls whose results this one reads."""
+        return [self._maker[serial] for serial in flow.record.reads if serial in self._maker]
+
+    def behind(self, flow: Flow) -> list[Flow]:
+        """Return every call that led to this one, the latest first."""
+        found: dict[int, Flow] = {}
+        waiting = self.makers(flow)
+        while waiting:
+            maker = waiting.pop()
+            if id(maker) not in found:
+                found[id(maker)] = maker
+                waiting += self.makers(maker)
+        return [earlier for earlier in reversed(self.flows) if id(earlier) in found and earlier is not flow]
+
+
+def _flows(seen: Observation) -> Iterable[Flow]:
+    """Yield each call in order with its contents."""
+    contents: dict[int, frozenset[str]] = {serial: frozenset({role}) for serial, role in seen.serials.items()}
+    packed = "k" not in seen.serials.values()
+    for record in seen.recorded:
+        sources = tuple(contents.get(serial, frozenset()) for serial in record.reads)
+        flow = _flow(record, sources, packed)
+        contents |= dict.fromkeys(record.writes, flow.holds)
+        yield flow
+
+
+def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -> Flow:
+    if record.op.endswith("_like") or record.op.startswith("new_"):
+        return Flow(record, sources, frozenset())
+    if record.op in _BORROW_SHAPE:
+        return Flow(record, sources, sources[0] if sources else frozenset())
+    holds = frozenset().union(*sources)
+    if record.op == FUSED:
+        return Flow(record, sources, holds | {"q", "k", "v", "scores", "weights"}, "fused")
+    if _is_product(record, sources, packed):
+        if not any("scores" in source for source in sources):
+            return Flow(record, sources, holds | {"q", "k", "scores"}, "scores")
+        return Flow(record, sources, holds | {"v"})
+    if record.op in SOFTMAX | EXP and "scores" in holds and "v" not in holds:
+        return Flow(record, sources, holds | {"weights"}, "weights")
+    return Flow(record, sources, holds)
+
+
+def _is_product(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -> bool:
+    """Say whether q meets k here, or the scores meet the values, for the first time."""
+    if packed:  # one tensor holds q, k and v: the first product of it with itself is the score, the next the mix
+        taking_part = [source for source in sources if source & {"q", "qkv"}]
+        fresh = [source for source in taking_part if "scores" not in source]
+        return record.op in _PRODUCTS and len(taking_part) > 1 and bool(fresh)
+    holds = frozenset().union(*sources)
+    if any("scores" in source for source in sources):  # whatever they are multiplied with stands for the values
+        return record.op in _PRODUCTS and any(source & {"k", "v"} and "scores" not in source for source in sources)
+    return {"q", "k"} <= holds and not any({"q", "k"} <= source for source in sources) and record.op not in {"cat", "stack"}
