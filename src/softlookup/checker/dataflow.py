@@ -1,8 +1,8 @@
 """What flows into each torch call that a target made: which arguments, and how far the lookup has come.
 
-A recorded call names the tensors that it reads and writes. From these follows, for every call, which arguments its
-tensors were made from, whether they are scores (q has met k) or weights (the scores went through a softmax), what
-was made before them and who reads the result.
+A recorded call names the tensors that it reads and writes. From these follows, for every call, which
+arguments its tensors were made from, whether they are scores (q has met k) or weights (the scores went
+through a softmax), what was made before them and who reads the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ LOOKED_UP = frozenset({"q", "k", "v", "qkv"})
 
 #: Calls that take only the shape or the dtype of a second tensor.
 _BORROW_SHAPE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
-_PRODUCTS = frozenset({"matmul", "bmm", "einsum", "baddbmm", "mul", "tensordot", "inner", "mv", "dot", "addmm"})
+_PRODUCTS = frozenset(
+    ["matmul", "bmm", "einsum", "baddbmm", "addmm", "mul", "tensordot", "inner", "mv", "dot"]
+)
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,12 @@ class Flow:
 
     @property
     def op(self) -> str:
+        """Name of the torch function."""
         return self.record.op
 
     @property
     def line(self) -> int:
+        """Line of the target's file."""
         return self.record.line
 
     @property
@@ -50,15 +54,19 @@ class Flow:
         """Nothing that is looked up flows in: the call decides who may look at whom."""
         return not self.holds & LOOKED_UP
 
+    def reads(self, content: str) -> bool:
+        """Say whether one of the tensors read holds this."""
+        return any(content in source for source in self.sources)
+
     @property
     def on_scores(self) -> bool:
         """Changes scores that are scores already."""
-        return any("scores" in source for source in self.sources) and not self.holds & {"weights", "v"}
+        return self.reads("scores") and not self.holds & {"weights", "v"}
 
     @property
     def on_weights(self) -> bool:
         """Changes weights that are weights already, and no values yet."""
-        return any("weights" in source for source in self.sources) and "v" not in self.holds
+        return self.reads("weights") and "v" not in self.holds
 
     @property
     def meets_mask(self) -> bool:
@@ -138,12 +146,14 @@ def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -
 
 
 def _is_product(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -> bool:
-    """Say whether q meets k here, or the scores meet the values, for the first time."""
-    if packed:  # one tensor holds q, k and v: the first product of it with itself is the score, the next the mix
+    """Say whether q meets k here for the first time, or scores meet what is mixed."""
+    fresh = [source for source in sources if "scores" not in source]
+    if packed:  # one tensor holds q, k and v: its first product with itself is the score, the next the mix
         taking_part = [source for source in sources if source & {"q", "qkv"}]
-        fresh = [source for source in taking_part if "scores" not in source]
-        return record.op in _PRODUCTS and len(taking_part) > 1 and bool(fresh)
-    holds = frozenset().union(*sources)
-    if any("scores" in source for source in sources):  # whatever they are multiplied with stands for the values
-        return record.op in _PRODUCTS and any(source & {"k", "v"} and "scores" not in source for source in sources)
-    return {"q", "k"} <= holds and not any({"q", "k"} <= source for source in sources) and record.op not in {"cat", "stack"}
+        return (
+            record.op in _PRODUCTS and len(taking_part) > 1 and any(source in fresh for source in taking_part)
+        )
+    if len(fresh) < len(sources):  # whatever the scores are multiplied with stands for the values
+        return record.op in _PRODUCTS and any(source & {"k", "v"} for source in fresh)
+    met = {"q", "k"} <= frozenset().union(*sources) and not any({"q", "k"} <= source for source in sources)
+    return met and record.op not in {"cat", "stack"}

@@ -6,12 +6,14 @@ No torch call is recorded where a bug drops one. What is missing is then read of
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 from softlookup.checker.calls import Sketch
 
-_BLOCKS = ast.FloorDiv | ast.Mod
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_DEFINES = ("def ", "async def ", "class ")
 
 
 class SourceLines:
@@ -19,10 +21,14 @@ class SourceLines:
 
     def __init__(self, sketch: Sketch) -> None:
         self._tree = _parse(sketch)
-        self._target = next((n for n in ast.walk(self._tree) if _is_definition(n) and n.lineno == sketch.line), self._tree)
+        defined = (n for n in _in_order(self._tree) if isinstance(n, _Definition) and n.lineno == sketch.line)
+        self._target = next(defined, self._tree)
+        nodes = _in_order(self._target)
+        self._ifs = [node for node in nodes if isinstance(node, ast.If)]
+        self._assigns = [node for node in nodes if isinstance(node, ast.Assign)]
 
     def branch(self, *groups: set[str]) -> int | None:
-        """The first test that asks about a name of every group, alone or as ``if`` and ``elif`` of one chain."""
+        """The first test that asks about a name of every group, alone or with its ``elif``."""
         for node in _in_order(self._target):
             if not isinstance(node, ast.If | ast.IfExp):
                 continue
@@ -37,25 +43,27 @@ class SourceLines:
 
     def guard(self, line: int, names: set[str]) -> int | None:
         """The innermost ``if`` around a line that asks about one of these names, or about nothing at all."""
-        around = [n for n in _in_order(self._target) if isinstance(n, ast.If) and any(_covers(part, line) for part in n.body)]
-        return next((n.lineno for n in reversed(around) if _names(n.test) & names or isinstance(n.test, ast.Constant)), None)
+        around = [n for n in reversed(self._ifs) if any(_covers(part, line) for part in n.body)]
+        asking = (n.lineno for n in around if _names(n.test) & names or isinstance(n.test, ast.Constant))
+        return next(asking, None)
 
     def rebound(self, names: set[str]) -> int | None:
         """Where an argument is given a value that does not depend on it, without asking about it."""
-        for node in _in_order(self._target):
-            if isinstance(node, ast.Assign) and _targets(node) & names and not _names(node.value) & names:
-                around = (n for n in ast.walk(self._target) if isinstance(n, ast.If) and n is not node and _covers(n, node.lineno))
-                if not any(_names(n.test) & names for n in around):
+        for node in self._assigns:
+            if _targets(node) & names and not _names(node.value) & names:
+                around = (one for one in self._ifs if _covers(one, node.lineno))
+                if not any(_names(one.test) & names for one in around):
                     return node.lineno
         return None
 
     def overwritten(self, line: int) -> int | None:
         """The first assignment after a line that gives its name anew and forgets what was there."""
-        made = next((n for n in ast.walk(self._target) if isinstance(n, ast.Assign) and _covers(n, line)), None)
+        made = next((node for node in self._assigns if _covers(node, line)), None)
         if made is None:
             return None
-        later = (n for n in _in_order(self._target) if isinstance(n, ast.Assign) and n.lineno > line)
-        return next((n.lineno for n in later if _targets(n) & _targets(made) and not _targets(made) & _names(n.value)), None)
+        names = _targets(made)
+        later = (node for node in self._assigns if node.lineno > line and _targets(node) & names)
+        return next((node.lineno for node in later if not _names(node.value) & names), None)
 
     def mentions(self, line: int, names: set[str]) -> bool:
         """Say whether the statement on this line uses one of these names."""
@@ -64,8 +72,8 @@ class SourceLines:
     def following(self, names: set[str]) -> set[str]:
         """Return these names and all that are worked out from them."""
         found = set(names)
-        for node in _in_order(self._target):
-            if isinstance(node, ast.Assign) and _names(node.value) & found:
+        for node in self._assigns:
+            if _names(node.value) & found:
                 found |= _targets(node)
         return found
 
@@ -81,42 +89,42 @@ class SourceLines:
 
     def alias(self, first: int, last: int) -> int | None:
         """A plain ``b = a`` strictly between two lines: a step of which only the name is left."""
-        plain = [n.lineno for n in ast.walk(self._tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Name)]
+        plain = (node.lineno for node in self._assigns if isinstance(node.value, ast.Name))
         return max((line for line in plain if first < line < last), default=None)
 
     def blocks(self) -> int | None:
-        """The bounds of a loop that are rounded: ``range(T // block)``, ``range(0, T - T % block, block)``."""
-        rounded = set()
+        """Bounds of a loop that are rounded: ``range(T // block)``, ``range(0, T - T % block, block)``."""
+        rounded = set().union(*(_targets(node) for node in self._assigns if _rounds(node.value)))
         for node in _in_order(self._target):
-            if isinstance(node, ast.Assign) and _rounds(node.value):
-                rounded |= _targets(node)
-        for node in _in_order(self._target):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
-                if any(_rounds(argument) for argument in node.args):
-                    return node.lineno
-                used = set().union(*(_names(argument) for argument in node.args)) & rounded
-                if used:
-                    return self._last_assignment(used, node.lineno)
+            if not (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+            ):
+                continue
+            if any(_rounds(bound) for bound in node.args):
+                return node.lineno
+            used = rounded & set().union(*(_names(bound) for bound in node.args))
+            if used:
+                return self._last_assignment(used, node.lineno)
         return None
 
     def backward(self) -> int | None:
-        """In a hand-written backward: the last value that the gradients of the first two arguments have in common."""
-        functions = [n for n in ast.walk(self._tree) if isinstance(n, ast.FunctionDef) and n.name == "backward"]
-        for function in functions:
-            returned = next((n.value for n in reversed(function.body) if isinstance(n, ast.Return)), None)
-            if not isinstance(returned, ast.Tuple) or len(returned.elts) < 2:
-                return function.lineno
-            made = [n for n in function.body if isinstance(n, ast.Assign)]
-            shared = _lines_behind(made, _names(returned.elts[0])) & _lines_behind(made, _names(returned.elts[1]))
-            return max(shared, default=function.lineno)
+        """In a hand-written backward, the last value that the gradients of its first two arguments share."""
+        for function in _in_order(self._tree):
+            if isinstance(function, ast.FunctionDef) and function.name == "backward":
+                returned = next((n.value for n in reversed(function.body) if isinstance(n, ast.Return)), None)
+                if not isinstance(returned, ast.Tuple) or len(returned.elts) < 2:
+                    return function.lineno
+                made = [node for node in function.body if isinstance(node, ast.Assign)]
+                first, second = (_lines_behind(made, _names(value)) for value in returned.elts[:2])
+                return max(first & second, default=function.lineno)
         return None
 
     def _statement(self, line: int) -> ast.AST:
-        covering = [n for n in ast.walk(self._tree) if isinstance(n, ast.stmt) and _covers(n, line)]
-        return max(covering, key=lambda n: (n.lineno, -(n.end_lineno or 0)), default=ast.Pass())
+        covering = [n for n in _in_order(self._tree) if isinstance(n, ast.stmt) and _covers(n, line)]
+        return covering[-1] if covering else ast.Pass()
 
     def _last_assignment(self, names: set[str], line: int) -> int | None:
-        made = (n.lineno for n in ast.walk(self._target) if isinstance(n, ast.Assign) and n.lineno < line and _targets(n) & names)
+        made = (node.lineno for node in self._assigns if node.lineno < line and _targets(node) & names)
         return max(made, default=None)
 
 
@@ -127,23 +135,17 @@ def _parse(sketch: Sketch) -> ast.AST:
     except (OSError, SyntaxError, ValueError):
         pass
     lines = sketch.source.splitlines()
-    above = next((n for n, text in enumerate(lines) if text.lstrip().startswith(("def ", "async def ", "class "))), 0)
-    start = max(sketch.line - above - 1, 0)
-    indented = bool(lines) and lines[0][:1].isspace()
-    text = "\n" * (start - indented) + ("if True:\n" if indented else "") + sketch.source
+    decorators = next((n for n, text in enumerate(lines) if text.lstrip().startswith(_DEFINES)), 0)
+    above = max(sketch.line - decorators - 1, 0)  # so that the tree's lines are the file's
     try:
-        return ast.parse(text)
+        return ast.parse("\n" * above + textwrap.dedent(sketch.source))
     except SyntaxError:
         return ast.Module([], [])
 
 
-def _is_definition(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-
-
-def _in_order(tree: ast.AST) -> list[ast.AST]:
-    """Return every node that has a line, from top to bottom, outer before inner."""
-    placed = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
+def _in_order(tree: ast.AST) -> list[ast.expr | ast.stmt]:
+    """Return every statement and expression from top to bottom, outer before inner."""
+    placed = [node for node in ast.walk(tree) if isinstance(node, ast.expr | ast.stmt)]
     return sorted(placed, key=lambda node: node.lineno)
 
 
@@ -161,7 +163,7 @@ def _targets(node: ast.Assign) -> set[str]:
 
 
 def _rounds(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.BinOp) and isinstance(n.op, _BLOCKS) for n in ast.walk(node))
+    return any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv | ast.Mod) for n in ast.walk(node))
 
 
 def _lines_behind(made: Iterable[ast.Assign], names: set[str]) -> set[int]:
@@ -172,4 +174,3 @@ def _lines_behind(made: Iterable[ast.Assign], names: set[str]) -> set[int]:
             lines.add(node.lineno)
             wanted |= _names(node.value)
     return lines
-

@@ -18,7 +18,7 @@ from torch import Tensor
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
-LINE = ("over_samples", "score", "mix")
+LINE = ("over samples", "score", "mix")
 
 
 def around(run: Callable[[Case], tuple[Tensor, Tensor]], case: Case) -> tuple[Tensor, Tensor]:
