@@ -1,4 +1,4 @@
-"""Two bugs in one file are both named, and wrong code of no known kind is never called clean nor given a name."""
+"""Two bugs in one file are both named; wrong code of no known kind is never called clean nor given a name."""
 
 import pytest
 from checker_corpus import PAIRS, UNKNOWN, killed

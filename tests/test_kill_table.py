@@ -1,4 +1,4 @@
-"""Every bug class, written into right files of several styles, gets its own name and no other, judged in float32.
+"""Every bug class, written into right files of several styles, gets its own name and no other: float32.
 
 `test_kill_table_in_half.py` asks the same in half precision; docs/reference/kill-table.md shows the table.
 """

@@ -103,7 +103,7 @@ CAUSAL = {
             EINSUM_RULES,
             "    if allowed_mask is not None:\n"
             "        allowed = allowed_mask  # bug\n"
-            "    elif is_causal:\n"
+            "    elif is_causal:  # shows\n"  # an "if" here, and a join: as right a repair
             "        allowed = allowed.tril(diagonal=T_k - T_q)\n",
             shows=EINSUM_HIDE,
         ),

@@ -101,6 +101,7 @@ PRECISION = {
             "fast_path",
             "scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
             "scores = q @ k.transpose(-2, -1)",
+            shows="if not need_weights:",  # where the paths part: nothing says which of them is meant
         ),
         patch(
             "class_wrapped",
@@ -110,7 +111,7 @@ PRECISION = {
         patch(
             "einsum_bhtd",
             "    allowed = torch.ones(",
-            "    if allowed_mask is None and not is_causal:\n"
+            "    if allowed_mask is None and not is_causal:  # shows\n"
             "        scale = scale**2  # bug\n"
             "        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)\n"
             "    allowed = torch.ones(",
@@ -127,7 +128,12 @@ TRAINING = {
             "bias = slopes[:, None, None] * distance",
             shows="scores = scores + bias",
         ),
-        patch("alibi_slopes", "logits = logits - penalty", "logits = logits + penalty"),
+        patch(
+            "alibi_slopes",
+            "logits = logits - penalty",
+            "logits = logits + penalty",
+            shows="penalty = alibi_slopes",  # a minus on either line
+        ),
     ],
     "dropout-in-eval": [
         patch("class_wrapped", "F.dropout(weights, self.dropout, self.training)", "F.dropout(weights, 0.1)"),

@@ -83,6 +83,7 @@ class Explanation:
     hypothesis: Hypothesis | None  # None: nothing explains them
     failing: tuple[Observation, ...]  # observations that the reference does not predict
     alternatives: tuple[str, ...] = ()
+    imprecise: bool = False  # right in float32, and in half precision beyond any rounding that the steps explain
     modest_fill: bool = False  # hidden keys win where scores are enormous
 
 
@@ -161,6 +162,7 @@ def _explain(target: Target, looks: list[_Look], words: str) -> Explanation:
     stages: list[Callable[[_Look], Iterable[Hypothesis]]] = [
         lambda look: variants[id(look)],
         lambda look: rules[id(look)],
+        lambda look: known_variants(look.evidence, words, target.sketch.source or words, last=True),
         lambda look: pairs(variants[id(look)], rules[id(look)]),
         lambda look: pairs(rules[id(look)], rules[id(look)]),
     ]
@@ -173,7 +175,16 @@ def _explain(target: Target, looks: list[_Look], words: str) -> Explanation:
                 known = replace(look.evidence, steps=chosen.steps)
                 return Explanation(look.plan, known, chosen, look.failing, tuple(sorted(others)))
     least = min(looks, key=lambda look: len(look.failing))
+    if _right_in_float32(target, least.plan):
+        return Explanation(least.plan, least.evidence, REFERENCE, least.failing, imprecise=True)
     return Explanation(least.plan, least.evidence, None, least.failing)
+
+
+def _right_in_float32(target: Target, plan: Plan) -> bool:
+    """Meaning is judged in float32: what differs only in half precision is a matter of rounding."""
+    if plan.contract.dtype in {None, "float32", "float64"}:
+        return False
+    return not _look(target, plan.but(contract=replace(plan.contract, dtype="float32"))).failing
 
 
 def _other_paths(target: Target, plan: Plan, probes: list[Probe]) -> list[Observation]:
@@ -212,8 +223,9 @@ def _only_a_modest_fill(plan: Plan, evidence: Evidence, failing: list[Observatio
         return False
     reached = replace(evidence, contract=replace(plan.contract, max_score=plan.abilities.max_score))
     names = {seen.probe for seen in failing}
-    weak = hypotheses_of(catalog.find_rule("SL110"), reached)
-    return any(explains(scale, failing, hypothesis, names) is not None for hypothesis in weak)
+    rule = catalog.find_rule("SL110")
+    deliberate = [h for h in hypotheses_of(rule, reached) if h.variant[0] <= rule.load().DELIBERATE]
+    return any(explains(scale, failing, hypothesis, names) is not None for hypothesis in deliberate)
 
 
 def _decide(target: Target, plan: Plan, matches: list[Hypothesis], seen: Observation) -> Hypothesis:
@@ -261,6 +273,8 @@ class _Report:
             if judgement.wrong and any(f.code == entry.code for f in findings):
                 continue
             (findings if judgement.wrong else notes).append(self._judgement(entry, judgement))
+        if self.explanation.imprecise and not any(f.code == "SL702" for f in findings):
+            findings.append(self._named(catalog.find_rule("SL702")))
         notes += self._unasked(notes)
         return findings, notes
 

@@ -34,6 +34,7 @@ _INSTEAD = {
     "exp": ("normalize",),
 }
 
+_ADD = frozenset(["add", "add_"])
 #: A maximum needs no gradient, and a test has none.
 _SAFE_TO_CUT = frozenset(["amax", "max", "maximum", "isneginf", "isinf", "isnan", "eq", "all", "any"])
 
@@ -52,6 +53,7 @@ class _Search:
     """One run of a target, its text, and how a step is found in them."""
 
     def __init__(self, seen: Observation, sketch: Sketch, roles: Mapping[str, str]) -> None:
+        self.seen = seen
         self.flow = Dataflow(seen)
         self.text = SourceLines(sketch)
         self.sketch = sketch
@@ -144,6 +146,26 @@ class _Search:
                 return flow.line
         return None
 
+    def running_sum(self) -> int | None:
+        """The line that adds most often to what it made before: a sum that is rounded after every term."""
+        again: dict[int, int] = {}
+        for flow in self.flow.flows:
+            if flow.op not in _ADD or not flow.reads("weights"):
+                continue
+            makers = self.flow.makers(flow)  # or theirs: total * shrink + block
+            earlier = makers + [before for maker in makers for before in self.flow.makers(maker)]
+            if any(one.op in _ADD and one.line == flow.line for one in earlier):
+                again[flow.line] = again.get(flow.line, 0) + 1
+        return max(again, key=lambda line: (again[line], line), default=None)
+
+    def parting(self) -> int | None:
+        """The test where two paths of the code part; the probe is called "path-KIND-SWITCH"."""
+        kind, _, switch = self.seen.probe.removeprefix("path-").partition("-")
+        if not self.seen.probe.startswith("path-") or not kind:
+            return None
+        asked = {"training mode": {"training"}, "a mask that hides nothing": self.names("mask", "bias")}
+        return self.text.branch(asked.get(switch, {switch}))
+
     def alias(self) -> int | None:
         """Between the score and the mix, ``weights = scores``: a step of which only the name is left."""
         scored, mixed = self.carried_out("score"), self.carried_out("mix")
@@ -170,6 +192,8 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "picked": _Search.picked,
     "signed": _Search.signed,
     "bare exp": _Search.bare_exp,
+    "running sum": _Search.running_sum,
+    "parting": _Search.parting,
     "alias": _Search.alias,
     "cut": _Search.cut,
     "blocks": lambda search: search.text.blocks(),

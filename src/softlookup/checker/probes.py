@@ -331,25 +331,24 @@ def _conduct_probes(build: _Builder, can: Abilities, square: _Sizes) -> list[Pro
         if can.causal:
             causal = build.case(53, square).but(causal=can.corner)
             probes.append(Probe("gradients-causal", causal, backward=True))
-    if build.dtype == torch.float32:
-        probes += _half_probes(can, square)
-    return probes
+    halves = {torch.float32: (torch.float16, torch.bfloat16)}.get(build.dtype, (build.dtype,))
+    return probes + [probe for dtype in halves if dtype.itemsize == 2 for probe in _half_probes(can, square, dtype)]
 
 
-def _half_probes(can: Abilities, square: _Sizes) -> list[Probe]:
+def _half_probes(can: Abilities, square: _Sizes, dtype: torch.dtype) -> list[Probe]:
     probes: list[Probe] = []
-    for dtype, label in ((torch.float16, "half-float16"), (torch.bfloat16, "half-bfloat16")):
-        build = _Builder(can, dtype)
-        wide = build.sizes(T_q=9, T_k=33, d_head=32)
-        # Sums over many keys show where they are kept in half precision.
-        many = build.sizes(B=1, H=2 if can.grouped else 1, H_kv=1, T_q=3 if can.rectangular else 65, T_k=515, d_head=32)
-        probes.append(Probe(label, build.case(61, wide), compared=False))
-        probes.append(Probe(label + "-many", build.case(65, many), compared=False))
-        probes.append(Probe(label + "-large", build.case(62, wide, gain=8.0), compared=False))
-        if can.mask_axes:
-            case = build.case(63, square)
-            probes.append(Probe(label + "-masked", build.masked(case, build.padding_mask(case)), compared=False))
-        if can.causal:
-            causal = build.case(64, square).but(causal=can.corner)
-            probes.append(Probe(label + "-causal", causal, compared=False))
+    label = "half-" + str(dtype).removeprefix("torch.")
+    build = _Builder(can, dtype)
+    wide = build.sizes(T_q=9, T_k=33, d_head=32)
+    # Sums over many keys show where they are kept in half precision.
+    many = build.sizes(B=1, H=2 if can.grouped else 1, H_kv=1, T_q=3 if can.rectangular else 65, T_k=515, d_head=32)
+    probes.append(Probe(label, build.case(61, wide), compared=False))
+    probes.append(Probe(label + "-many", build.case(65, many), compared=False))
+    probes.append(Probe(label + "-large", build.case(62, wide, gain=8.0), compared=False))
+    if can.mask_axes:
+        case = build.case(63, square)
+        probes.append(Probe(label + "-masked", build.masked(case, build.padding_mask(case)), compared=False))
+    if can.causal:
+        causal = build.case(64, square).but(causal=can.corner)
+        probes.append(Probe(label + "-causal", causal, compared=False))
     return probes

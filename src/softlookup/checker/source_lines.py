@@ -32,11 +32,11 @@ class SourceLines:
         for node in _in_order(self._target):
             if not isinstance(node, ast.If | ast.IfExp):
                 continue
-            if all(_names(node.test) & names for names in groups):
+            if all(_asked(node.test) & names for names in groups):
                 return node.test.lineno
             later = node.orelse[0] if isinstance(node, ast.If) and len(node.orelse) == 1 else None
             if isinstance(later, ast.If):
-                asked = _names(node.test), _names(later.test)
+                asked = _asked(node.test), _asked(later.test)
                 if all(any(names & one for one in asked) for names in groups):
                     return later.test.lineno
         return None
@@ -44,7 +44,7 @@ class SourceLines:
     def guard(self, line: int, names: set[str]) -> int | None:
         """The innermost ``if`` around a line that asks about one of these names, or about nothing at all."""
         around = [n for n in reversed(self._ifs) if any(_covers(part, line) for part in n.body)]
-        asking = (n.lineno for n in around if _names(n.test) & names or isinstance(n.test, ast.Constant))
+        asking = (n.lineno for n in around if _asked(n.test) & names or isinstance(n.test, ast.Constant))
         return next(asking, None)
 
     def rebound(self, names: set[str]) -> int | None:
@@ -52,7 +52,7 @@ class SourceLines:
         for node in self._assigns:
             if _targets(node) & names and not _names(node.value) & names:
                 around = (one for one in self._ifs if _covers(one, node.lineno))
-                if not any(_names(one.test) & names for one in around):
+                if not any(_asked(one.test) & names for one in around):
                     return node.lineno
         return None
 
@@ -156,6 +156,11 @@ def _covers(node: ast.AST, line: int) -> bool:
 
 def _names(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _asked(test: ast.AST) -> set[str]:
+    """Return the names in a test, ``training`` for ``self.training`` too."""
+    return _names(test) | {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
 
 
 def _targets(node: ast.Assign) -> set[str]:

@@ -45,7 +45,7 @@ def _overflow(evidence: Evidence, seen: Observation) -> str:
         return seen.failure.message if "overflow" in seen.failure.message.lower() else ""
     if seen.output is None or all_rules(seen.case) is None:
         return ""
-    real = seen.real_rows
+    real = evidence.rows(seen)
     finite = evidence.steps(seen.case)[0][real].isfinite()
     return "NaN or inf" if (finite & ~seen.output[real].isfinite()).any() else ""
 

@@ -19,7 +19,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
-LINE = ("normalize", "mix", "score")
+LINE = ("running sum", "normalize", "mix", "score")
 #: How many times the plain formula's error is allowed: for the mean, and for the worst entry (luck in part).
 MEAN_FACTOR, MAX_FACTOR = 2.0, 4.0
 

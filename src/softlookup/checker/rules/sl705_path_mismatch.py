@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from softlookup.attention import STEPS
-from softlookup.checker.evidence import Evidence, Judgement, Observation
+from softlookup.checker.evidence import Evidence, Judgement, Observation, same
 from softlookup.terms import Case
 
-LINE = ("normalize", "hide", "scale")
+LINE = ("parting", "normalize", "hide", "scale")
 
 
 def judge(evidence: Evidence) -> Judgement | None:
@@ -50,7 +50,7 @@ def _weights_of_another_lookup(evidence: Evidence, seen: Observation) -> bool:
 
 def _same(a: Tensor, b: Tensor, seen: Observation) -> bool:
     real = seen.real_rows
-    return torch.allclose(a[real].double(), b[real].double(), rtol=1e-3, atol=1e-4, equal_nan=True)
+    return same(a[real], b[real])
 
 
 def mutant() -> Callable[..., tuple[Tensor, Tensor]]:

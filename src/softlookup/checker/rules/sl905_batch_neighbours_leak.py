@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from softlookup.checker.evidence import Evidence, Judgement, Observation
+from softlookup.checker.evidence import Evidence, Judgement, Observation, same
 from softlookup.terms import Case
 
 LINE = ("over samples", "score", "mix")
@@ -63,4 +63,4 @@ def _twins(one: Observation, other: Observation) -> bool:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-4, equal_nan=True)
+    return same(a, b)

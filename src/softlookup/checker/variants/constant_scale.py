@@ -13,6 +13,9 @@ from softlookup.checker.fitting import fit_factor
 from softlookup.terms import Case
 
 
+LAST = True  # in half precision a wrong width can look like a constant
+
+
 def VARIANTS(evidence: Evidence) -> Iterator[float]:  # noqa: N802
     """The constant that the answers show. None at all (1.0) is scale-missing."""
     factor = fit_factor(evidence, "plain", scaled_by)
