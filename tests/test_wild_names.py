@@ -1,4 +1,4 @@
-"""Every published bug that a function can show, re-created by us, is named, with its line and nothing else."""
+"""Every published bug that a function can show, re-created by us, gets its name and its line."""
 
 import pytest
 from checker_corpus import TESTS, bug_line, diagnosis_of, entries
