@@ -15,17 +15,29 @@ import torch
 from torch import Tensor
 
 from softlookup.attention import STEPS
-from softlookup.checker.calls import Parameter, Target
+from softlookup.checker.abilities import Abilities, Probe
+from softlookup.checker.calls import Target
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import axes_of, restore
-from softlookup.checker.plan import MaskSpelling, Plan, ask, leaves, path_of, sizes_of
-from softlookup.checker.probes import Abilities, Probe, suite
+from softlookup.checker.plan import Plan, ask, leaves, path_of
+from softlookup.checker.probes import suite
 from softlookup.checker.reading import Reading, read
+from softlookup.checker.spelling import MaskSpelling, sizes_of
 from softlookup.terms import Case, Contract, Corner, SoftlookupError
 
 _LAYOUTS = ("B H T d", "B T H d", "B T d", "T d", "H T d", "T H d", "(B H) T d", "T B d", "B H d T", "B d T")
 _FOLDED = ("B T (H d)", "T B (H d)", "T (H d)")
-_PACKED = ("B T 3 H d", "B 3 H T d", "3 B H T d", "B T H 3 d", "3 B T H d", "B H T 3 d", "B T 3 d", "T 3 H d", "3 B T d")
+_PACKED = (
+    "B T 3 H d",
+    "B 3 H T d",
+    "3 B H T d",
+    "B T H 3 d",
+    "3 B T H d",
+    "B H T 3 d",
+    "B T 3 d",
+    "T 3 H d",
+    "3 B T d",
+)
 _QUICK_TOLERANCE = 1e-3  # float32 answers either agree to about 1e-6 or differ by far more than this
 
 
@@ -44,7 +56,9 @@ def distance(seen: Observation, case: Case | None = None) -> float:
     allowed = STEPS.visible(case)
     rows = slice(None) if allowed is None else allowed.any(-1).expand(case.q.shape[:-1])
     difference = (seen.output.double() - wanted)[rows].abs()
-    return float("inf") if difference.isnan().any() else float(difference.max()) if difference.numel() else 0.0
+    return (
+        float("inf") if difference.isnan().any() else float(difference.max()) if difference.numel() else 0.0
+    )
 
 
 def as_double(case: Case) -> Case:
@@ -83,7 +97,9 @@ class Adapter:
 
     def in_layout(self, layout: str | None) -> Adapter:
         """Return an adapter that takes this as the layout."""
-        return Adapter(self.target, self.declared if layout is None else replace(self.declared, layout=layout))
+        return Adapter(
+            self.target, self.declared if layout is None else replace(self.declared, layout=layout)
+        )
 
     def plans(self) -> list[Plan]:
         """Return one plan, or several when the meaning of a mask stays open.
@@ -157,7 +173,10 @@ class Adapter:
         for trial in trials:  # within a layout the most general sizes that ran
             p = trial.plan
             first.setdefault((p.layout, p.key_layout, p.packed_layout, str(p.roles), p.mask), trial)
-        return min(first.values(), key=lambda t: (t.error > _QUICK_TOLERANCE, not t.plan.abilities.rectangular, t.rank)).plan
+        return min(
+            first.values(),
+            key=lambda t: (t.error > _QUICK_TOLERANCE, not t.plan.abilities.rectangular, t.rank),
+        ).plan
 
     def _nearest(self, seen: Observation) -> float:
         """Distance to plain or causal attention, whichever is nearer."""
@@ -218,12 +237,20 @@ class Adapter:
     def _role_guesses(self) -> list[dict[str, str]]:
         roles = dict(self.reading.roles)
         known = set(roles.values())
-        free = [p.name for p in self.sketch.parameters if p.required and p.name not in roles and p.kind in _POSITIONAL]
+        free = [
+            p.name
+            for p in self.sketch.parameters
+            if p.required and p.name not in roles and p.kind in _POSITIONAL
+        ]
         if "qkv" in known or {"q", "k", "v"} <= known:
             return [roles]
         if len(free) >= 3 - len(known & {"q", "k", "v"}) and len(known & {"q", "k", "v"}) < 3:
             missing = [role for role in ("q", "k", "v") if role not in known]
-            orders = [missing] if len(missing) < 3 else [["q", "k", "v"], ["k", "v", "q"], ["q", "v", "k"], ["v", "k", "q"]]
+            orders = (
+                [missing]
+                if len(missing) < 3
+                else [["q", "k", "v"], ["k", "v", "q"], ["q", "v", "k"], ["v", "k", "q"]]
+            )
             return [{**roles, **dict(zip(free, order, strict=False))} for order in orders]
         if len(free) == 1 or any(p.name in {"x", "inputs", "tokens"} for p in self.sketch.parameters):
             name = free[0] if free else self.sketch.parameters[0].name
@@ -350,11 +377,19 @@ class Adapter:
             if right:
                 return [right[0].plan]
         # A mask on the wrong axis runs only where the sizes happen to be equal.
-        ran = [t for t in trials if t.ran] or [t for t in trials if self._try(t.plan, "equal-axes").output is not None]
+        ran = [t for t in trials if t.ran] or [
+            t for t in trials if self._try(t.plan, "equal-axes").output is not None
+        ]
         if not ran:
-            raise self._cannot([(_reason(t.seen, None), t.seen.failure.line if t.seen.failure else None) for t in trials])
+            raise self._cannot(
+                [(_reason(t.seen, None), t.seen.failure.line if t.seen.failure else None) for t in trials]
+            )
         best = min(trial.rank for trial in ran)
-        chosen = [t for t in ran if t.plan.mask and t.plan.mask.axes == next(x for x in ran if x.rank == best).plan.mask.axes]  # type: ignore[union-attr]
+        chosen = [
+            t
+            for t in ran
+            if t.plan.mask and t.plan.mask.axes == next(x for x in ran if x.rank == best).plan.mask.axes
+        ]  # type: ignore[union-attr]
         return [trial.plan for trial in chosen[:4]]
 
     def _may_replace_causal(self, plan: Plan) -> bool:
@@ -392,7 +427,9 @@ class Adapter:
 
     def _finish(self, plan: Plan) -> Plan:
         can, facts = plan.abilities, self.reading.facts
-        integers = self.reading.integer_mask and plan.mask is not None and plan.mask.kind in {"allowed", "blocked"}
+        integers = (
+            self.reading.integer_mask and plan.mask is not None and plan.mask.kind in {"allowed", "blocked"}
+        )
         can = replace(
             can,
             scale="scale" in plan.roles.values(),
@@ -407,7 +444,11 @@ class Adapter:
             **{
                 **facts,
                 "layout": plan.packed_layout or plan.layout,
-                "mask": plan.mask.kind if plan.mask and plan.mask.kind != "lengths" else "allowed" if plan.mask else "none",
+                "mask": plan.mask.kind
+                if plan.mask and plan.mask.kind != "lengths"
+                else "allowed"
+                if plan.mask
+                else "none",
                 "mask_shape": " ".join(plan.mask.axes) if plan.mask else None,
                 "causal": causal,
                 "corner": can.corner if (can.causal or can.always_causal) and can.rectangular else None,
@@ -415,14 +456,24 @@ class Adapter:
                 "kv_heads": ("grouped" if can.grouped else "equal") if can.heads else None,
                 "dtype": self.declared.dtype,
                 "max_score": self.declared.max_score,
-                "arguments": ", ".join(f"{n}" if role in {n, None} else f"{role}={n}" for n, role in plan.roles.items()),
+                "arguments": ", ".join(
+                    f"{n}" if role in {n, None} else f"{role}={n}" for n, role in plan.roles.items()
+                ),
             },
             declared=self._declared_names(),
         )
         return plan.but(abilities=can, contract=contract)
 
     def _declared_names(self) -> frozenset[str]:
-        read_ones = {name for name, value in (("layout", self.reading.layouts), ("mask", self.reading.mask_kind), ("mask_shape", self.reading.mask_axes)) if value}
+        read_ones = {
+            name
+            for name, value in (
+                ("layout", self.reading.layouts),
+                ("mask", self.reading.mask_kind),
+                ("mask_shape", self.reading.mask_axes),
+            )
+            if value
+        }
         return frozenset(read_ones | set(self.reading.facts) | set(self.declared.declared))
 
 
@@ -432,13 +483,28 @@ _POSITIONAL = {"positional", "positional-only", "keyword-only"}
 def _override(reading: Reading, declared: Contract) -> Reading:
     """What the caller declares comes before what the code says."""
     facts: dict[str, Any] = dict(reading.facts)
-    for name in ("causal", "corner", "self_visible", "window", "scale", "empty_rows", "hidden_nan", "weights"):
+    for name in (
+        "causal",
+        "corner",
+        "self_visible",
+        "window",
+        "scale",
+        "empty_rows",
+        "hidden_nan",
+        "weights",
+    ):
         value = getattr(declared, name)
         if value is not None:
             facts[name] = value
     axes = tuple(declared.mask_shape.split()) if declared.mask_shape else reading.mask_axes
     kind = reading.mask_kind if declared.mask in {None, "none"} else declared.mask
-    return replace(reading, facts=facts, layouts=(declared.layout,) if declared.layout else reading.layouts, mask_kind=kind, mask_axes=axes)
+    return replace(
+        reading,
+        facts=facts,
+        layouts=(declared.layout,) if declared.layout else reading.layouts,
+        mask_kind=kind,
+        mask_axes=axes,
+    )
 
 
 def _mask_shapes(plan: Plan, name: str) -> list[tuple[str, ...]]:
@@ -463,14 +529,18 @@ def _mask_shapes(plan: Plan, name: str) -> list[tuple[str, ...]]:
 
 
 def _flip_last(layout: str) -> str | None:
-    """"B H T d" -> "B H d T": keys handed over transposed."""
+    """ "B H T d" -> "B H d T": keys handed over transposed."""
     axes = layout.split()
     return " ".join([*axes[:-2], "d", "T"]) if axes[-2:] == ["T", "d"] else None
 
 
 def _other_layouts(layout: str) -> tuple[str, ...]:
     """Layouts in which the output may come back instead: heads last, or folded."""
-    return {"B H T d": ("B T H d", "B T (H d)"), "B T H d": ("B H T d", "B T (H d)"), "H T d": ("T H d", "T (H d)")}.get(layout, ())
+    return {
+        "B H T d": ("B T H d", "B T (H d)"),
+        "B T H d": ("B H T d", "B T (H d)"),
+        "H T d": ("T H d", "T (H d)"),
+    }.get(layout, ())
 
 
 def _is_output(plan: Plan, probe: Probe, leaf: Tensor) -> bool:

@@ -83,8 +83,12 @@ class Recorded:
     outputs: tuple[tuple[int, ...], ...]  # shapes of the tensor results
     numbers: tuple[float, ...] = ()  # plain numbers among the arguments, positional then keyword
     options: dict[str, str] = field(default_factory=dict)  # repr of the non-tensor keyword arguments
-    reads: tuple[int, ...] = ()  # serial numbers of the tensors read: the results of earlier records, or arguments
-    writes: tuple[int, ...] = ()  # serial numbers of the tensors produced (in place: a fresh number, same tensor)
+    reads: tuple[
+        int, ...
+    ] = ()  # serial numbers of the tensors read: the results of earlier records, or arguments
+    writes: tuple[
+        int, ...
+    ] = ()  # serial numbers of the tensors produced (in place: a fresh number, same tensor)
     dtype: str = ""  # dtype of the first tensor result, e.g. "float32"
 
 

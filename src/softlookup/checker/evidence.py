@@ -20,13 +20,17 @@ class Observation:
     probe: str  # name of the probe, e.g. "causal-padding"
     case: Case  # in the dtype that was handed over
     output: Tensor | None = None  # [B, H, T_q, d_v]; None when the call failed
-    weights: Tensor | None = None  # [B, H, T_q, T_k], or [B, T_q, T_k] when averaged over heads; None: not returned
+    weights: Tensor | None = (
+        None  # [B, H, T_q, T_k], or [B, T_q, T_k] when averaged over heads; None: not returned
+    )
     failure: Failure | None = None
     changed: tuple[str, ...] = ()  # arguments changed in place: "q", "k", "v", "mask"
     gradients: dict[str, Tensor] = field(default_factory=dict)  # of sum(output * cotangent): "q", "k", "v"
     cotangent: Tensor | None = None  # [B, H, T_q, d_v]
     recorded: tuple[Recorded, ...] = ()
-    serials: dict[int, str] = field(default_factory=dict)  # serial number of an argument in the record -> its role
+    serials: dict[int, str] = field(
+        default_factory=dict
+    )  # serial number of an argument in the record -> its role
     compared: bool = True  # takes part in naming by forward values
 
     @property
@@ -66,7 +70,9 @@ def same(a: Tensor, b: Tensor) -> bool:
     """Say whether two answers are the same up to what their dtype can hold; NaN equals NaN."""
     half = min(a.dtype.itemsize, b.dtype.itemsize) < 4
     tolerance = 3e-2 if half else 1e-3
-    return torch.allclose(a.double(), b.double(), rtol=tolerance, atol=tolerance if half else 1e-4, equal_nan=True)
+    return torch.allclose(
+        a.double(), b.double(), rtol=tolerance, atol=tolerance if half else 1e-4, equal_nan=True
+    )
 
 
 @dataclass(frozen=True)

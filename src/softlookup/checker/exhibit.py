@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from softlookup.attention import STEPS
+from softlookup.checker.abilities import Probe
 from softlookup.checker.adapt import as_double
 from softlookup.checker.calls import Target
+from softlookup.checker.cases import keep_one_key
 from softlookup.checker.evidence import Observation
-from softlookup.checker.plan import Plan, ask, sizes_of
-from softlookup.checker.probes import Probe, keep_one_key
+from softlookup.checker.plan import Plan, ask
+from softlookup.checker.spelling import sizes_of
 from softlookup.terms import Case
 
 _HEADS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (2, 3), (1, 6), (2, 6), (4, 4))
@@ -25,7 +27,10 @@ def smallest(target: Target, plan: Plan, seen: Observation) -> dict[str, Any]:
 
     The values are the identity where the target allows it, so that its output shows its weights.
     """
-    probes = [Probe(f"small {n}", case, integer_mask=seen.probe == "integer-mask") for n, case in enumerate(_candidates(plan, seen.case))]
+    probes = [
+        Probe(f"small {n}", case, integer_mask=seen.probe == "integer-mask")
+        for n, case in enumerate(_candidates(plan, seen.case))
+    ]
     for answer in ask(target, plan, probes):
         if answer.output is None:
             continue
@@ -44,10 +49,12 @@ def _candidates(plan: Plan, case: Case) -> list[Case]:
     found = []
     for T in _LENGTHS:
         for B, H in _HEADS:
-            if B > sizes["B"] or H > sizes["H"] or H % group or T > min(sizes["T_q"], sizes["T_k"]):
+            if sizes["B"] < B or sizes["H"] < H or H % group or min(sizes["T_q"], sizes["T_k"]) < T:
                 continue
             # Different lengths matter for the corner; elsewhere a square shows more.
-            lengths = [(T, T)] if sizes["T_q"] == sizes["T_k"] else [(T, T), (max(1, T - 1), T), (T, max(1, T - 1))]
+            lengths = (
+                [(T, T)] if sizes["T_q"] == sizes["T_k"] else [(T, T), (max(1, T - 1), T), (T, max(1, T - 1))]
+            )
             for T_q, T_k in lengths if can.rectangular else [(T, T)]:
                 found.append(_cut(plan, case, B, H, group, T_q, T_k))
     return found[:60]
@@ -58,10 +65,16 @@ def _cut(plan: Plan, case: Case, B: int, H: int, group: int, T_q: int, T_k: int)
     kv = slice(0, H // group)
     q = case.q[:B, :H, :T_q, :d].clone()
     k = case.k[:B, kv, :T_k, :d].clone()
-    v = torch.eye(T_k, d if not plan.abilities.own_value_width else T_k, dtype=q.dtype).expand(B, H // group, T_k, -1).clone()
+    v = (
+        torch.eye(T_k, d if not plan.abilities.own_value_width else T_k, dtype=q.dtype)
+        .expand(B, H // group, T_k, -1)
+        .clone()
+    )
     if plan.abilities.one_source:
         k, v = q.clone(), q.clone()
-    small = case.but(q=q, k=k, v=v, document_ids=None if case.document_ids is None else case.document_ids[:B, :T_k])
+    small = case.but(
+        q=q, k=k, v=v, document_ids=None if case.document_ids is None else case.document_ids[:B, :T_k]
+    )
     if case.additive_bias is not None:
         small = small.but(additive_bias=_slice(case.additive_bias, B, H, T_q, T_k))
     if case.allowed_mask is not None:
@@ -78,7 +91,9 @@ def _slice(tensor: Tensor, B: int, H: int, T_q: int, T_k: int) -> Tensor:
 
 
 def _sizes(case: Case) -> str:
-    return " ".join(f"{name}={size}" for name, size in sizes_of(case).items() if name != "H_kv" or size != case.q.shape[1])
+    return " ".join(
+        f"{name}={size}" for name, size in sizes_of(case).items() if name != "H_kv" or size != case.q.shape[1]
+    )
 
 
 def _describe(seen: Observation, output: Tensor, weights: Tensor) -> dict[str, Any]:
@@ -86,13 +101,18 @@ def _describe(seen: Observation, output: Tensor, weights: Tensor) -> dict[str, A
     assert seen.output is not None
     shown = int((seen.output.double() - output).abs().nan_to_num(nan=9e9).amax(dim=(2, 3)).argmax())
     b, h = divmod(shown, case.q.shape[1])
-    identity = torch.equal(case.v, torch.eye(case.v.shape[2], case.v.shape[3]).to(case.v.dtype).expand(case.v.shape))
+    identity = torch.equal(
+        case.v, torch.eye(case.v.shape[2], case.v.shape[3]).to(case.v.dtype).expand(case.v.shape)
+    )
     allowed = STEPS.visible(case)
     facts: dict[str, Any] = {"case": _sizes(case), "probe": seen.probe}
     if case.q.shape[0] * case.q.shape[1] > 1:
         facts["shown"] = f"sample {b}, head {h}"
     if identity:
-        facts["weights"] = {"yours": _rows(seen.output[b, h][:, : case.k.shape[2]]), "right": _rows(weights[b, h])}
+        facts["weights"] = {
+            "yours": _rows(seen.output[b, h][:, : case.k.shape[2]]),
+            "right": _rows(weights[b, h]),
+        }
     else:
         facts["output"] = {"yours": _rows(seen.output[b, h]), "right": _rows(output[b, h])}
     if allowed is not None:

@@ -60,7 +60,9 @@ def _torch_version() -> str:
 
 def _not_run(path: str, name: str | None, contract: Contract, reason: str) -> Diagnosis:
     """The file or the name in it could not be run at all."""
-    finding = Finding("SL001", "not-callable", reason, fix="make the file import and the call return by itself")
+    finding = Finding(
+        "SL001", "not-callable", reason, fix="make the file import and the call return by itself"
+    )
     return Diagnosis(name or Path(path).name, "function", path, None, contract, "not-callable", (finding,))
 
 
@@ -87,7 +89,9 @@ def _examine_all(
         reason = _not_attention(sketch)
         if reason is None:
             try:
-                target = session.target(sketch.name, {**_constructor_arguments(sketch), **init} if sketch.kind == "class" else {})
+                target = session.target(
+                    sketch.name, {**_constructor_arguments(sketch), **init} if sketch.kind == "class" else {}
+                )
             except TargetError as problem:
                 reason = f"could not be built ({problem.reason}); name it and give --init"
             else:
@@ -97,12 +101,18 @@ def _examine_all(
             continue
         diagnosis = examine(target, contract)
         if diagnosis.verdict == "not-callable" and not _says_attention(sketch):
-            skipped.append(Skipped(sketch.name, sketch.line, "takes q, k and v but does not return attention"))
+            skipped.append(
+                Skipped(sketch.name, sketch.line, "takes q, k and v but does not return attention")
+            )
         else:
             diagnoses.append(diagnosis)
     if session.loading_failure and diagnoses:
         failure = session.loading_failure
-        skipped.append(Skipped(Path(path).name, failure.line, f"import stopped here: {failure.kind}: {failure.message[:120]}"))
+        skipped.append(
+            Skipped(
+                Path(path).name, failure.line, f"import stopped here: {failure.kind}: {failure.message[:120]}"
+            )
+        )
     if not diagnoses:
         raise _nothing_found(path, skipped)
     return tuple(diagnoses), tuple(skipped)

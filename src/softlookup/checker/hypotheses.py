@@ -94,7 +94,11 @@ STRAINED = frozenset({"large", "overflow", "large-masked", "huge-masked", "huge-
 
 def _edits(module: ModuleType) -> dict[str, Any]:
     """A rule breaks the steps whose names it *defines*; what it imports does not count."""
-    own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    own = {
+        name: value
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+    }
     return {name: own[name] for name in (*_STEP_NAMES, "around", "assume") if name in own}
 
 
@@ -166,7 +170,10 @@ class Scale:
         if id(case) not in self._cases:
             bias = case.additive_bias
             self._cases[id(case)] = case.but(
-                q=case.q.double(), k=case.k.double(), v=case.v.double(), additive_bias=None if bias is None else bias.double()
+                q=case.q.double(),
+                k=case.k.double(),
+                v=case.v.double(),
+                additive_bias=None if bias is None else bias.double(),
             )
         return self._cases[id(case)]
 
@@ -192,7 +199,9 @@ class Scale:
         size = max(1.0, float(ours.nan_to_num(0.0, 0.0, 0.0).abs().max()))
         if not half and float(error.max()) <= 16 * eps * size:  # NaN compares false
             return Fit(True, float(error.max()), count)
-        if not half and seen.probe not in STRAINED and float(error.max()) > 0.02 * size:  # no rounding of float32 explains this
+        if (
+            not half and seen.probe not in STRAINED and float(error.max()) > 0.02 * size
+        ):  # no rounding of float32 explains this
             return Fit(False, float(error.max()), count)
         try:
             low = hypothesis(seen.case).double()[rows]
@@ -210,13 +219,17 @@ class Scale:
             return Fit(True, 0.0, count)
         own = (low - ours).abs()[~lost]
         error = error[~lost]
-        at_most = (2 * float(own.max()) + 4 * eps * size) if half else (8 * float(own.max()) + 64 * eps * size)
+        at_most = (
+            (2 * float(own.max()) + 4 * eps * size) if half else (8 * float(own.max()) + 64 * eps * size)
+        )
         mean = (2 * float(own.mean()) + 0.6 * eps * size) if half else at_most
         worst = float(error.max())
         return Fit(worst <= at_most and float(error.mean()) <= mean, worst, count)
 
 
-def explains(scale: Scale, observations: list[Observation], hypothesis: Hypothesis, failing: set[str]) -> float | None:
+def explains(
+    scale: Scale, observations: list[Observation], hypothesis: Hypothesis, failing: set[str]
+) -> float | None:
     """Return the largest error when every observation is predicted; None otherwise.
 
     The observations that the reference does not predict come first, and some of their rows must really be compared.

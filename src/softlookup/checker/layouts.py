@@ -73,7 +73,9 @@ def restore(tensor: Tensor, layout: str, sizes: dict[str, int]) -> Tensor | None
 def arrange_mask(mask: Tensor, axes: tuple[str, ...], sizes: dict[str, int]) -> Tensor | None:
     """[B or 1, H or 1, T_q or 1, T_k] -> a tensor with these axes; None when the mask varies along an absent axis."""
     names = ("B", "H", "T_q", "T_k")
-    full = mask.expand(*(sizes[n] if n in axes_of(" ".join(axes)) else mask.shape[p] for p, n in enumerate(names)))
+    full = mask.expand(
+        *(sizes[n] if n in axes_of(" ".join(axes)) else mask.shape[p] for p, n in enumerate(names))
+    )
     wanted = [axis for axis in axes_of(" ".join(axes)) if axis != "1"]
     absent = [place for place, name in enumerate(names) if name not in wanted]
     if any(full.shape[place] != 1 for place in absent):

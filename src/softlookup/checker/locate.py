@@ -160,11 +160,12 @@ class _Search:
 
     def parting(self) -> int | None:
         """The test where two paths of the code part; the probe is called "path-KIND-SWITCH"."""
-        kind, _, switch = self.seen.probe.removeprefix("path-").partition("-")
-        if not self.seen.probe.startswith("path-") or not kind:
+        path, _, switch = self.seen.probe.partition("-")[2].partition("-")
+        if not self.seen.probe.startswith("path-") or not path:
             return None
-        asked = {"training mode": {"training"}, "a mask that hides nothing": self.names("mask", "bias")}
-        return self.text.branch(asked.get(switch, {switch}))
+        if switch == "training mode":
+            return self.text.branch({"training"})
+        return self.text.branch({switch} if switch.isidentifier() else self.names("mask", "bias"))
 
     def alias(self) -> int | None:
         """Between the score and the mix, ``weights = scores``: a step of which only the name is left."""

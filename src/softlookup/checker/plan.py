@@ -10,48 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softlookup.checker.abilities import Abilities, Probe
 from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, Value
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
-from softlookup.checker.probes import Abilities, Probe
+from softlookup.checker.spelling import MaskSpelling, sizes_of
 from softlookup.masks.linear_distance import slopes
 from softlookup.terms import Case, Contract
-
-
-@dataclass(frozen=True)
-class MaskSpelling:
-    """How the target wants a mask."""
-
-    parameter: str
-    kind: str  # "allowed", "blocked", "additive" or "lengths"
-    values: str = "bool"  # "bool", "int" or "float"
-    axes: tuple[str, ...] = ("B", "1", "T_q", "T_k")
-
-    def write(self, case: Case, *, as_integers: bool = False) -> Tensor | None:
-        """Spell the case's mask and bias; None when this spelling cannot say it."""
-        sizes = sizes_of(case)
-        allowed = case.allowed_mask
-        if self.kind == "additive":
-            bias = torch.zeros(1, 1, 1, case.k.shape[-2], dtype=case.q.dtype)
-            if case.additive_bias is not None:
-                bias = bias + case.additive_bias.to(case.q.dtype)
-            if allowed is not None:
-                bias = torch.where(allowed, bias, -math.inf)
-            return arrange_mask(bias, self.axes, sizes)
-        if allowed is None:
-            allowed = torch.ones(1, 1, 1, case.k.shape[-2], dtype=torch.bool)
-        if self.kind == "lengths":
-            lengths = allowed.reshape(allowed.shape[0], -1, allowed.shape[-1])[:, 0].sum(-1)
-            right_padded = torch.arange(allowed.shape[-1]) < lengths[:, None, None, None]
-            if not torch.equal(right_padded.expand(allowed.shape), allowed):
-                return None
-            return lengths.expand(case.q.shape[0]).clone()
-        mask = arrange_mask(allowed if self.kind == "allowed" else ~allowed, self.axes, sizes)
-        if mask is None:
-            return None
-        if as_integers or self.values == "int":
-            return mask.long()
-        return mask.to(case.q.dtype) if self.values == "float" else mask
 
 
 @dataclass(frozen=True)
@@ -101,7 +66,14 @@ class Plan:
                 args.append(values[parameter.name])
             else:
                 kwargs[parameter.name] = values[parameter.name]
-        return Call(tuple(args), kwargs, record=record, strided=probe.strided, training=probe.training, seed=probe.seed)
+        return Call(
+            tuple(args),
+            kwargs,
+            record=record,
+            strided=probe.strided,
+            training=probe.training,
+            seed=probe.seed,
+        )
 
     def _value(self, role: str, name: str, case: Case, probe: Probe) -> Value:
         required = any(p.name == name and p.required for p in self.parameters)
@@ -114,7 +86,9 @@ class Plan:
         if role in {"mask", "lengths"}:
             if self.mask is None or name != self.mask.parameter:
                 return None if required else _LEAVE_OUT
-            asked = case.allowed_mask is not None or (self.mask.kind == "additive" and case.additive_bias is not None)
+            asked = case.allowed_mask is not None or (
+                self.mask.kind == "additive" and case.additive_bias is not None
+            )
             if not asked and not self.mask_required:
                 return _LEAVE_OUT
             mask = self.mask.write(case, as_integers=probe.integer_mask)
@@ -137,12 +111,20 @@ class Plan:
         if role == "bias":
             if case.additive_bias is None and not required:
                 return _LEAVE_OUT
-            bias = torch.zeros(1, 1, 1, 1, dtype=case.q.dtype) if case.additive_bias is None else case.additive_bias
+            bias = (
+                torch.zeros(1, 1, 1, 1, dtype=case.q.dtype)
+                if case.additive_bias is None
+                else case.additive_bias
+            )
             axes = ("1", "1", "T_q", "T_k") if len(axes_of(self.layout)) == 4 else ("T_q", "T_k")
             return arrange_mask(bias.expand(1, 1, case.q.shape[-2], case.k.shape[-2]), axes, sizes_of(case))
         if role == "window":
             if case.window is None or self.abilities.fixed_window is not None:
-                return case.q.shape[-2] + case.k.shape[-2] if required or self._default_is_number(name) else _LEAVE_OUT
+                return (
+                    case.q.shape[-2] + case.k.shape[-2]
+                    if required or self._default_is_number(name)
+                    else _LEAVE_OUT
+                )
             return case.window if self.window_counts == "keys" else case.window - 1
         if role == "documents":
             if case.document_ids is None and not required:
@@ -150,7 +132,11 @@ class Plan:
             ids = case.document_ids
             ids = torch.zeros(case.q.shape[0], case.k.shape[-2], dtype=torch.long) if ids is None else ids
             return ids if self.abilities.batch else ids[0]
-        if role in {"scale", "dropout", "block", "temperature"} and not required and (role != "scale" or case.scale is None):
+        if (
+            role in {"scale", "dropout", "block", "temperature"}
+            and not required
+            and (role != "scale" or case.scale is None)
+        ):
             return _LEAVE_OUT
         if role == "scale" and case.scale is None:
             return 1 / math.sqrt(case.q.shape[-1])
@@ -196,7 +182,11 @@ class Plan:
         sizes = {**sizes_of(case), "T": case.q.shape[-2], "d": case.v.shape[-1]}
         output = weights = None
         for leaf in leaves(answer.result):
-            found = restore(leaf, self.output_layout or self.layout, sizes) if output is None and leaf.is_floating_point() else None
+            found = (
+                restore(leaf, self.output_layout or self.layout, sizes)
+                if output is None and leaf.is_floating_point()
+                else None
+            )
             if found is not None:
                 output = found
             elif weights is None:
@@ -227,7 +217,11 @@ class Plan:
                 continue
             layout = self.layout_of(name)
             sizes = {"B": source.shape[0], "H": source.shape[1], "T": source.shape[2], "d": source.shape[3]}
-            tensor = gradient if gradient is not None else torch.zeros_like(arrange(source, layout, case.k.shape[1]))
+            tensor = (
+                gradient
+                if gradient is not None
+                else torch.zeros_like(arrange(source, layout, case.k.shape[1]))
+            )
             back = restore(tensor, layout, sizes)
             if back is not None:
                 found[name] = back
@@ -246,12 +240,6 @@ class _CannotSayError(Exception):
 _LEAVE_OUT = object()
 
 
-def sizes_of(case: Case) -> dict[str, int]:
-    """Return the sizes that a case binds."""
-    B, H, T_q, d = case.q.shape
-    return {"B": B, "H": H, "H_kv": case.k.shape[1], "T_q": T_q, "T_k": case.k.shape[2], "d_head": d, "d_v": case.v.shape[-1]}
-
-
 def leaves(result: Value) -> list[Tensor]:
     """Return the tensors of a nested result, in order."""
     if isinstance(result, Tensor):
@@ -267,7 +255,13 @@ def path_of(result: Value, wanted: Tensor, path: tuple[int | str, ...] = ()) -> 
     """Return where a tensor sits in a nested result."""
     if result is wanted:
         return path
-    items = result.items() if isinstance(result, dict) else enumerate(result) if isinstance(result, list | tuple) else ()
+    items = (
+        result.items()
+        if isinstance(result, dict)
+        else enumerate(result)
+        if isinstance(result, list | tuple)
+        else ()
+    )
     for key, value in items:
         found = path_of(value, wanted, (*path, key))
         if found is not None:
@@ -278,7 +272,9 @@ def path_of(result: Value, wanted: Tensor, path: tuple[int | str, ...] = ()) -> 
 def cotangent_of(case: Case) -> Tensor:
     """[B, H, T_q, d_v]: fixed random factors of the output, to ask for gradients with."""
     shape = (*case.q.shape[:3], case.v.shape[-1])
-    return torch.randn(shape, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(case.q.dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(99), dtype=torch.float64).to(
+        case.q.dtype
+    )
 
 
 def ask(target: Target, plan: Plan, probes: list[Probe], *, record: bool = False) -> list[Observation]:
@@ -296,7 +292,10 @@ def _with_backward(plan: Plan, probe: Probe, call: Call) -> Call:
     if not probe.backward:
         return call
     positional = [p.name for p in plan.parameters if p.required]
-    names: dict[int | str, str] = {**dict(enumerate(positional[: len(call.args)])), **{name: name for name in call.kwargs}}
+    names: dict[int | str, str] = {
+        **dict(enumerate(positional[: len(call.args)])),
+        **{name: name for name in call.kwargs},
+    }
     wrt = tuple(key for key, name in names.items() if plan.roles.get(name) in {"q", "k", "v"})
     cotangent = arrange(cotangent_of(probe.case), plan.output_layout or plan.layout, probe.case.k.shape[1])
     return replace(call, backward=Backward(plan.output_path, cotangent, wrt))

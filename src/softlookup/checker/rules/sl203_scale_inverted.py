@@ -16,7 +16,6 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
-
 VARIANTS = ("always", "unless the caller gives a scale")
 
 

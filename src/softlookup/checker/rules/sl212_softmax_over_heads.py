@@ -16,7 +16,6 @@ import math
 from torch import Tensor
 
 from softlookup.attention import hide as hide_all
-from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
 LINE = ("softmax", "sum", "normalize")
@@ -33,5 +32,5 @@ def hide(scores: Tensor, allowed: Tensor | None, case: Case, variant: float | st
 
 def normalize(scores: Tensor, case: Case, variant: float | str) -> Tensor:
     weights = scores.softmax(dim=-3)
-    allowed = all_rules(case)
-    return weights.masked_fill(~allowed, 0.0) if variant == "hidden keys cut out" and allowed is not None else weights
+    cut = variant == "hidden keys cut out"
+    return weights.masked_fill(scores == -math.inf, 0.0) if cut else weights

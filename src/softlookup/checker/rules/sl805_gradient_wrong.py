@@ -46,7 +46,9 @@ def _errors(evidence: Evidence, seen: Observation) -> dict[str, float]:
         if not same(seen.output, output):
             return {}
         total = (output * seen.cotangent.double()).sum()
-        expected = dict(zip(exact, torch.autograd.grad(total, list(exact.values()), allow_unused=True), strict=True))
+        expected = dict(
+            zip(exact, torch.autograd.grad(total, list(exact.values()), allow_unused=True), strict=True)
+        )
     errors = {}
     for name, found in expected.items():
         right = torch.zeros_like(exact[name]) if found is None else found

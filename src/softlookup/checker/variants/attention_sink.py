@@ -11,7 +11,16 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
-WORDS = ("sink", "softmax1", "softmax_one", "softmax one", "off-by-one", "off by one", "quiet", "sum to less than one")
+WORDS = (
+    "sink",
+    "softmax1",
+    "softmax_one",
+    "softmax one",
+    "off-by-one",
+    "off by one",
+    "quiet",
+    "sum to less than one",
+)
 
 
 def normalize(scores: Tensor, case: Case) -> Tensor:

@@ -12,7 +12,6 @@ from softlookup.checker.evidence import Evidence
 from softlookup.checker.fitting import fit_factor
 from softlookup.terms import Case
 
-
 LAST = True  # in half precision a wrong width can look like a constant
 
 

@@ -15,5 +15,7 @@ def assume(case: Case) -> Case:
     T_q, T_k, H = case.q.shape[-2], case.k.shape[-2], case.q.shape[1]
     slope = torch.tensor(linear_distance.slopes(H), dtype=case.q.dtype)[:, None, None]
     i, j = torch.arange(T_q)[:, None], torch.arange(T_k)
-    bias = linear_distance.bias(i, j, q_len=T_q, k_len=T_k, slope=slope, corner=case.causal or "top-left")[None]
+    bias = linear_distance.bias(i, j, q_len=T_q, k_len=T_k, slope=slope, corner=case.causal or "top-left")[
+        None
+    ]
     return case.but(additive_bias=bias if case.additive_bias is None else bias + case.additive_bias)

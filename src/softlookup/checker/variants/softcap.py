@@ -17,7 +17,9 @@ HINTS = ("cap", "tanh")
 
 def VARIANTS(evidence: Evidence) -> Iterator[float]:  # noqa: N802
     """The cap that large scores show."""
-    factor = fit_factor(evidence, "large", lambda scores, case, cap: (scale_scores(scores, case) / cap).tanh() * cap)
+    factor = fit_factor(
+        evidence, "large", lambda scores, case, cap: (scale_scores(scores, case) / cap).tanh() * cap
+    )
     if factor is not None and factor > 5:  # a smaller cap squashes ordinary scores: no known model does
         yield factor
 

@@ -9,7 +9,15 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-WORDS = ("strict", "not itself", "its own key", "only earlier", "self excluded", "not see itself", "except itself")
+WORDS = (
+    "strict",
+    "not itself",
+    "its own key",
+    "only earlier",
+    "self excluded",
+    "not see itself",
+    "except itself",
+)
 VARIANTS = ("the first query sees itself", "the first query sees nothing")
 
 

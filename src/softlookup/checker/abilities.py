@@ -1,0 +1,50 @@
+"""What a target lets us ask, and one question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softlookup.terms import Case, Corner
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a target lets us ask. Probes are built from this, so that nothing is asked that it never promised."""
+
+    batch: bool = True
+    heads: bool = True
+    grouped: bool = False  # H_kv < H
+    rectangular: bool = True  # T_q != T_k
+    own_value_width: bool = True  # d_v != d_head
+    one_source: bool = False  # q, k and v are the same tensor
+    mask_axes: frozenset[str] = frozenset()  # of B, H, T_q, T_k; empty: takes no mask
+    mask_always: bool = False  # cannot be called without a mask
+    integer_mask: bool = False
+    bias: bool = False
+    causal: bool = False  # causality can be asked for by an argument
+    always_causal: bool = False
+    causal_unless_masked: bool = False  # a given mask replaces the built-in causal rule
+    corner: Corner = "top-left"
+    scale: bool = False
+    fixed_scale: float | None = None
+    window: bool = False  # a window can be asked for by an argument
+    fixed_window: int | None = None
+    window_ahead: bool = False
+    window_ahead_alone: bool = False  # without the causal rule the window reaches forward too
+    documents: bool = False
+    gradients: bool = True
+    max_score: float = 3e4  # scores may get this large
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One question: a case, and what else to look at while it is answered."""
+
+    name: str
+    case: Case
+    backward: bool = False
+    strided: bool = False
+    integer_mask: bool = False
+    training: bool = False  # put a module in training mode
+    seed: int = 0  # of the random numbers that the target may draw
+    compared: bool = True  # part of naming by forward values; the rest is for the rules that judge

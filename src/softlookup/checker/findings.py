@@ -1,0 +1,165 @@
+"""Turn an explanation into findings and notes: names, lines, the smallest case, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softlookup import catalog
+from softlookup.catalog import Entry
+from softlookup.checker.calls import Target
+from softlookup.checker.evidence import Judgement, Observation
+from softlookup.checker.exhibit import smallest
+from softlookup.checker.explaining import Explanation, record
+from softlookup.checker.hypotheses import STRAINED
+from softlookup.checker.locate import line_of
+from softlookup.terms import Finding
+
+#: Rules that compare with the explained forward pass and have nothing to say where there is none.
+_NEED_FORWARD = {"SL702", "SL805", "SL704", "SL403"}
+
+
+#: Rules that say nothing of their own once a wrong forward value has a name: it is what moves them.
+_FOLLOW = {"SL401", "SL402", "SL404", "SL702", "SL705", "SL801", "SL905"}
+
+
+class FindingWriter:
+    """Turns an explanation into findings and notes."""
+
+    def __init__(self, target: Target, explanation: Explanation) -> None:
+        self.target = target
+        self.explanation = explanation
+        self.plan = explanation.plan
+        self.evidence = explanation.evidence
+
+    def write(self) -> tuple[list[Finding], list[Finding]]:
+        findings: list[Finding] = []
+        notes: list[Finding] = []
+        hypothesis = self.explanation.hypothesis
+        judged = self._judged()
+        if hypothesis is not None:
+            findings += [self._named(entry) for entry in hypothesis.rules]
+            notes += [self._variant(entry) for entry in hypothesis.entries if entry.code == "variant"]
+        elif not any(judgement.wrong for _, judgement in judged):
+            findings.append(self._unrecognised())
+        for entry, judgement in judged:
+            if judgement.wrong and any(f.code == entry.code for f in findings):
+                continue
+            (findings if judgement.wrong else notes).append(self._judgement(entry, judgement))
+        if self.explanation.imprecise and not any(f.code == "SL702" for f in findings):
+            findings.append(self._named(catalog.find_rule("SL702")))
+        notes += self._unasked(notes)
+        return findings, notes
+
+    def _judged(self) -> list[tuple[Entry, Judgement]]:
+        found: list[tuple[Entry, Judgement]] = []
+        named = (
+            {entry.code for entry in self.explanation.hypothesis.rules}
+            if self.explanation.hypothesis
+            else set()
+        )
+        for entry in catalog.rules():
+            judge = getattr(entry.load(), "judge", None)
+            if judge is None or entry.code in named:
+                continue
+            if entry.code in (_FOLLOW if named else set() if self.explanation.hypothesis else _NEED_FORWARD):
+                continue
+            try:
+                judgement = judge(self.evidence)
+            except RuntimeError:  # the bug that explains the target cannot itself be run in this dtype
+                continue
+            if judgement is not None:
+                found.append((entry, judgement))
+        return found
+
+    def _named(self, entry: Entry) -> Finding:
+        seen = self._clearest()
+        facts = smallest(self.target, self.plan, seen)
+        if self.explanation.alternatives:
+            facts["alternatives"] = list(self.explanation.alternatives)
+        variant = self.explanation.hypothesis.variant if self.explanation.hypothesis else None
+        if isinstance(variant, str):
+            facts["shape"] = variant
+        return self._finding(entry, entry.summary, self._line(entry, seen), facts)
+
+    def _clearest(self) -> Observation:
+        """The failing observation that is best shown: small, and with the fewest things asked at once."""
+        plain = [seen for seen in self.explanation.failing if seen.probe not in STRAINED]
+        return (plain or list(self.explanation.failing))[0]
+
+    def _unrecognised(self) -> Finding:
+        seen = self._clearest()
+        facts = smallest(self.target, self.plan, seen)
+        return Finding(
+            "SL000",
+            "unrecognised",
+            "The output differs from the contract in a way that no rule, nor pair of rules, reproduces.",
+            line=self._first_line(),
+            fix="declare what it means to compute (--layout, --mask, --causal, --scale), or compare the steps by hand",
+            consequence="unknown: the smallest failing input is shown",
+            evidence=facts | {"failing_probes": [s.probe for s in self.explanation.failing]},
+        )
+
+    def _first_line(self) -> int | None:
+        return self.target.sketch.line
+
+    def _judgement(self, entry: Entry, judgement: Judgement) -> Finding:
+        seen = (
+            judgement.seen_in or next(iter(self.explanation.failing), None) or self.evidence.observations[0]
+        )
+        line = self._line(entry, seen) if judgement.wrong else None
+        return self._finding(entry, judgement.summary or entry.summary, line, dict(judgement.facts))
+
+    def _variant(self, entry: Entry) -> Finding:
+        variant = self.explanation.hypothesis.variant if self.explanation.hypothesis else None
+        facts = (
+            {}
+            if variant is None
+            else {"measured": variant if isinstance(variant, str | float | int) else repr(variant)}
+        )
+        return Finding("variant", entry.name, entry.summary, evidence=facts)
+
+    def _finding(self, entry: Entry, summary: str, line: int | None, facts: dict[str, Any]) -> Finding:
+        return Finding(
+            entry.code,
+            entry.name,
+            summary,
+            line=line,
+            fix=entry.part("Fix"),
+            consequence=entry.part("Training"),
+            evidence=facts,
+        )
+
+    def _line(self, entry: Entry, seen: Observation) -> int | None:
+        module = entry.load()
+        steps = getattr(module, "LINE", None) or tuple(
+            name
+            for name in ("score", "scale", "hide", "normalize", "mix", "visible", "settle", "repeat_kv_heads")
+            if name in vars(module)
+        )
+        if seen.failure is not None and seen.failure.line:
+            return seen.failure.line
+        recorded = record(self.target, self.plan, seen)
+        return line_of(steps or ("score",), recorded, self.target.sketch, self.plan.roles)
+
+    def _unasked(self, known: list[Finding]) -> list[Finding]:
+        """Notes about what was measured and nobody declared."""
+        can, notes = self.plan.abilities, []
+        if self.explanation.modest_fill and not any(note.code == "SL110" for note in known):
+            entry = catalog.find_rule("SL110")
+            notes.append(
+                Finding(
+                    entry.code,
+                    entry.name,
+                    "Hidden keys get a finite number: scores below it would let them in.",
+                )
+            )
+        if can.always_causal and not self.plan.contract.declares("causal"):
+            entry = catalog.find_rule("SL121")
+            notes.append(
+                Finding(
+                    entry.code,
+                    entry.name,
+                    "Keys after the query are hidden always; no name or docstring says so.",
+                )
+            )
+        return notes
