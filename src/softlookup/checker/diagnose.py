@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
-from softlookup.checker.adapt import Adapter, CannotAdaptError
+from softlookup.checker.adapt import Adapter
 from softlookup.checker.calls import Target
 from softlookup.checker.evidence import Observation
 from softlookup.checker.explaining import Explanation, explain_forward, look_at
 from softlookup.checker.findings import FindingWriter
 from softlookup.checker.target import LocalTarget
+from softlookup.checker.trying import CannotAdaptError
 from softlookup.terms import Contract, Diagnosis, Finding, Verdict
 
 

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from softlookup.attention import STEPS
 from softlookup.checker.abilities import Probe
-from softlookup.checker.adapt import as_double
 from softlookup.checker.calls import Target
 from softlookup.checker.cases import keep_one_key
 from softlookup.checker.evidence import Observation
 from softlookup.checker.plan import Plan, ask
 from softlookup.checker.spelling import sizes_of
+from softlookup.checker.trying import as_double
 from softlookup.terms import Case
 
 _HEADS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (2, 3), (1, 6), (2, 6), (4, 4))

@@ -1,0 +1,100 @@
+"""Find out which rules of position are built in or can be asked for: causal, its corner, windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from softlookup.checker.abilities import Probe
+from softlookup.checker.evidence import Observation
+from softlookup.checker.plan import Plan
+from softlookup.checker.trying import QUICK_TOLERANCE, Trying, distance
+from softlookup.terms import Case, Corner
+
+
+class RuleFinder(Trying):
+    """Measures causality and windows, unless they are declared."""
+
+    def causality(self, plan: Plan) -> Plan:
+        """Return the plan with what is causal in it, and from which corner."""
+        facts, can = self.reading.facts, plan.abilities
+        stated = facts.get("causal")
+        if stated == "argument":
+            can = replace(can, causal=True)
+        elif stated == "built-in" or (stated is None and self._measured_causal(plan)):
+            can = replace(can, always_causal=True)
+        plan = plan.but(abilities=can)
+        if not (can.causal or can.always_causal) or not can.rectangular:
+            return plan.but(abilities=replace(can, corner=facts.get("corner", "top-left")))
+        if "corner" in facts:
+            return plan.but(abilities=replace(can, corner=facts["corner"]))
+        case = self.case(plan, "plain").but(causal="top-left")
+        seen = self.attempt(plan, "corner", case=case)
+        corners: tuple[Corner, ...] = ("top-left", "bottom-right")
+        nearest = min(corners, key=lambda corner: distance(seen, case.but(causal=corner)))
+        if distance(seen, case.but(causal=nearest)) > QUICK_TOLERANCE:
+            nearest = self._corner_by_influence(plan, case) or nearest
+        return plan.but(abilities=replace(can, corner=nearest))
+
+    def _corner_by_influence(self, plan: Plan, case: Case) -> Corner | None:
+        """Whether the first query sees the second key tells the corner even when the values are wrong."""
+        k, v = case.k.clone(), case.v.clone()
+        k[:, :, 2] += 1
+        v[:, :, 2] += 1
+        before, after = self.ask(plan, Probe("before", case), Probe("after", case.but(k=k, v=v)))
+        if before.output is None or after.output is None:
+            return None
+        moved = (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
+        if bool(moved.all()) and case.k.shape[-2] - case.q.shape[-2] >= 2:
+            return "bottom-right"
+        # Also where the triangle is upside down: rows 0 and 1 on one side of key 2, the others on the other.
+        return "top-left" if len(set(moved[:2].tolist())) == 1 and bool(moved[0]) != bool(moved[2]) else None
+
+    def _measured_causal(self, plan: Plan) -> bool:
+        """Built-in causality that nobody mentions: earlier rows do not move when the last key and value do."""
+        case = self.case(plan, "square")
+        k, v = case.k.clone(), case.v.clone()
+        k[:, :, -1] += 1
+        v[:, :, -1] += 1
+        changed = case.but(k=k, v=v)
+        if plan.abilities.one_source:
+            q = case.q.clone()
+            q[:, :, -1] += 1
+            changed = case.but(q=q, k=q.clone(), v=q.clone())
+        before, after = self.ask(plan, Probe("before", case), Probe("after", changed))
+        if before.output is None or after.output is None:
+            return False
+        moved = (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
+        return self._hears_earlier(plan, case, before) and bool(moved[-1]) and not bool(moved[:-1].any())
+
+    def _hears_earlier(self, plan: Plan, case: Case, before: Observation) -> bool:
+        """Later rows move when the first key and value do; else tokens never see each other at all."""
+        q, k, v = (t.clone() for t in (case.q, case.k, case.v))
+        for tensor in (q, k, v) if plan.abilities.one_source else (k, v):
+            tensor[:, :, 0] += 1
+        after = self.attempt(plan, "first", case=case.but(q=q, k=k, v=v))
+        if before.output is None or after.output is None:
+            return False
+        return bool(((before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6)[1:].all())
+
+    def window(self, plan: Plan) -> Plan:
+        """Return the plan with the window, and what its number counts."""
+        can, facts = plan.abilities, self.reading.facts
+        if "window" in facts:
+            return plan.but(abilities=replace(can, fixed_window=facts["window"]))
+        if "window" not in plan.roles.values():
+            return plan
+        can = replace(can, window=True)
+        plan = plan.but(abilities=can, window_counts=self.reading.window_counts or "keys")
+        readings = (plan.window_counts,) if self.reading.window_counts else ("keys", "lookback")
+        causal = can.corner if can.causal or can.always_causal else None
+        for counts in readings:
+            for ahead in (False,) if causal else (False, True):
+                attempt = plan.but(window_counts=counts, abilities=replace(can, window_ahead=ahead))
+                if self._window_error(attempt, ahead, causal) < QUICK_TOLERANCE:
+                    both_ways = can.causal and self._window_error(attempt, True, None) < QUICK_TOLERANCE
+                    return attempt.but(abilities=replace(attempt.abilities, window_ahead_alone=both_ways))
+        return plan
+
+    def _window_error(self, plan: Plan, ahead: bool, causal: Corner | None) -> float:
+        case = self.case(plan, "square").but(window=3, window_ahead=ahead, causal=causal)
+        return distance(self.attempt(plan, "window", case=case))

@@ -1,0 +1,123 @@
+"""Try a guess on a target: ask, compare with the reference, say why nothing worked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from softlookup.attention import STEPS
+from softlookup.checker.abilities import Probe
+from softlookup.checker.calls import Target
+from softlookup.checker.evidence import Observation
+from softlookup.checker.plan import Plan, ask, leaves
+from softlookup.checker.probes import suite
+from softlookup.checker.reading import Reading
+from softlookup.terms import Case, Contract, SoftlookupError
+
+#: float32 answers either agree to about 1e-6 or differ by far more than this.
+QUICK_TOLERANCE = 1e-3
+
+
+class CannotAdaptError(SoftlookupError):
+    """No way was found to call the target; the words say what was tried."""
+
+    line: int | None = None  # where most attempts failed
+
+
+def as_double(case: Case) -> Case:
+    """The same case in float64, for reference answers."""
+    return case.but(
+        q=case.q.double(),
+        k=case.k.double(),
+        v=case.v.double(),
+        additive_bias=None if case.additive_bias is None else case.additive_bias.double(),
+    )
+
+
+def distance(seen: Observation, case: Case | None = None) -> float:
+    """Largest difference from the reference over real rows; infinite when there is no comparable output."""
+    if seen.output is None:
+        return float("inf")
+    case = case or seen.case
+    wanted = STEPS(as_double(case))[0]
+    allowed = STEPS.visible(case)
+    rows = slice(None) if allowed is None else allowed.any(-1).expand(case.q.shape[:-1])
+    difference = (seen.output.double() - wanted)[rows].abs()
+    return (
+        float("inf") if difference.isnan().any() else float(difference.max()) if difference.numel() else 0.0
+    )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One guess and how the target took it."""
+
+    plan: Plan
+    seen: Observation
+    error: float
+    rank: int
+
+    @property
+    def ran(self) -> bool:
+        return self.seen.output is not None
+
+
+def reason_of(seen: Observation, result: Any) -> str:
+    if seen.failure is not None:
+        where = f" (line {seen.failure.line})" if seen.failure.line else ""
+        return f"{seen.failure.kind}: {seen.failure.message.splitlines()[0][:160] if seen.failure.message else ''}{where}"
+    shapes = [tuple(leaf.shape) for leaf in leaves(result)]
+    return f"a result of shape {shapes}" if shapes else f"a result without tensors ({type(result).__name__})"
+
+
+_LAYOUTS = ("B H T d", "B T H d", "B T d", "T d", "H T d", "T H d", "(B H) T d", "T B d", "B H d T", "B d T")
+_FOLDED = ("B T (H d)", "T B (H d)", "T (H d)")
+
+
+def candidate_layouts(reading: Reading) -> tuple[str, ...]:
+    """Return the declared layout, or all that are worth a try."""
+    if reading.layouts:
+        return reading.layouts[:1]
+    if "heads" in reading.roles.values():
+        return (*_FOLDED, *_LAYOUTS)
+    return _LAYOUTS
+
+
+class Trying:
+    """A target, what it says of itself, and how to ask it one thing."""
+
+    def __init__(self, target: Target, reading: Reading, declared: Contract) -> None:
+        self.target = target
+        self.sketch = target.sketch
+        self.reading = reading
+        self.declared = declared
+        self.dtype = getattr(torch, declared.dtype or "float32")
+
+    def attempt(self, plan: Plan, name: str, *, case: Case | None = None) -> Observation:
+        """Put one case, by default the probe of this name."""
+        return self.ask(plan, Probe(name, case or self.case(plan, name)))[0]
+
+    def ask(self, plan: Plan, *probes: Probe) -> list[Observation]:
+        """Put several in one batch, one observation each; without output where it cannot be asked."""
+        seen = {s.probe: s for s in ask(self.target, plan, list(probes))}
+        return [seen.get(probe.name) or Observation(probe.name, probe.case) for probe in probes]
+
+    def case(self, plan: Plan, name: str) -> Case:
+        """Return the case of a probe."""
+        return next(probe.case for probe in suite(plan.abilities, self.dtype) if probe.name == name)
+
+
+def cannot_adapt(trying: Trying, failures: list[tuple[str, int | None]]) -> CannotAdaptError:
+    """Return the error that says what was tried and what came most often."""
+    common = max(failures, key=failures.count) if failures else ("", None)
+    problem = CannotAdaptError(
+        f"{trying.sketch.name}: no way was found to call it as attention.",
+        expected="an output with the query's axes and the values' width, for one of the layouts "
+        + ", ".join(candidate_layouts(trying.reading)),
+        got=common[0] or f"parameters ({', '.join(p.name for p in trying.sketch.parameters)})",
+        hint="declare it: --layout 'B H T d', or wrap it in a function f(q, k, v, allowed_mask=None)",
+    )
+    problem.line = common[1]
+    return problem
