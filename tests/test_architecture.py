@@ -41,18 +41,22 @@ LAYERS = {
     "softlookup.multihead": (4, 0),
     "softlookup.cost": (4, 0),
     "softlookup.training_masks": (4, 0),
+    "softlookup.checker.abilities": (5, 0),
     "softlookup.checker.calls": (5, 0),
     "softlookup.checker.layouts": (5, 0),
     "softlookup.checker.ending": (5, 0),
-    "softlookup.checker.probes": (5, 0),
+    "softlookup.checker.cases": (5, 1),
+    "softlookup.checker.docstrings": (5, 1),
+    "softlookup.checker.spelling": (5, 1),
     "softlookup.checker.wire": (5, 1),
     "softlookup.checker.recorder": (5, 1),
     "softlookup.checker.guard": (5, 1),
-    "softlookup.checker.reading": (5, 1),
     "softlookup.checker.sketching": (5, 1),
     "softlookup.checker.evidence": (5, 1),
     "softlookup.checker.calling": (5, 2),
     "softlookup.checker.fitting": (5, 2),
+    "softlookup.checker.probes": (5, 2),
+    "softlookup.checker.reading": (5, 2),
     "softlookup.checker.rules.*": (5, 3),
     "softlookup.checker.variants.*": (5, 3),
     "softlookup.checker.rules": (5, 3),
@@ -65,11 +69,17 @@ LAYERS = {
     "softlookup.checker.hypotheses": (5, 2),
     "softlookup.checker.serving": (5, 3),
     "softlookup.checker.target": (5, 3),
-    "softlookup.checker.adapt": (5, 3),
+    "softlookup.checker.trying": (5, 3),
+    "softlookup.checker.find_masks": (5, 4),
+    "softlookup.checker.find_rules": (5, 4),
+    "softlookup.checker.find_layout": (5, 5),
+    "softlookup.checker.adapt": (5, 6),
     "softlookup.checker.child": (5, 4),
     "softlookup.checker.exhibit": (5, 4),
-    "softlookup.checker.diagnose": (5, 5),
-    "softlookup.checker.files": (5, 6),
+    "softlookup.checker.explaining": (5, 4),
+    "softlookup.checker.findings": (5, 5),
+    "softlookup.checker.diagnose": (5, 7),
+    "softlookup.checker.files": (5, 8),
     "softlookup.checker": (5, 10),
     "softlookup.cli": (7, 0),
     "softlookup.__main__": (8, 0),
@@ -273,6 +283,12 @@ def test_no_public_function_shares_its_name_with_a_module_beside_it(module):
     if package == "softlookup.masks":
         public -= {"bias"}  # what a mask file must define; nothing re-exports it
     assert not public & beside
+
+
+def test_the_door_lists_every_name_that_it_knows_the_home_of():
+    import softlookup
+
+    assert set(softlookup.__all__) == set(softlookup._HOME)
 
 
 def test_no_name_of_the_door_is_the_name_of_a_module():

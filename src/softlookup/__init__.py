@@ -39,7 +39,21 @@ _HOME = {
     "SoftlookupError": "terms",
     "make_training_masks": "training_masks",
 }
-__all__ = sorted(_HOME)
+__all__ = [
+    "Contract",
+    "CrossAttention",
+    "Diagnosis",
+    "Finding",
+    "Mask",
+    "MultiHeadAttention",
+    "SoftlookupError",
+    "check",
+    "explain",
+    "make_causal_allowed_mask",
+    "make_padding_allowed_mask",
+    "make_training_masks",
+    "scaled_dot_product_attention",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""The checker: target -> adapt -> probes -> steps and rules -> diagnose. Import ``check`` from ``softlookup``."""
+"""The checker: target, adapt, probes, steps and rules, diagnose. Import ``check`` from ``softlookup``."""

@@ -9,7 +9,7 @@ from softlookup.terms import Case, Corner
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a target lets us ask. Probes are built from this, so that nothing is asked that it never promised."""
+    """What a target lets us ask. Probes are built from this: nothing is asked that it never promised."""
 
     batch: bool = True
     heads: bool = True

@@ -15,6 +15,8 @@ from softlookup.terms import Case
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of a case: q [B, H, T_q, d_head], k [B, H_kv, T_k, d_head], v [B, H_kv, T_k, d_v]."""
+
     B: int = 2
     H: int = 3
     H_kv: int = 3
@@ -32,6 +34,7 @@ class CaseBuilder:
         self.dtype = dtype
 
     def sizes(self, **wanted: int) -> Sizes:
+        """Return the wanted sizes, as far as the abilities allow them."""
         can = self.abilities
         sizes = replace(Sizes(H=6) if can.grouped else Sizes(), **wanted)
         if not can.batch:
@@ -47,8 +50,12 @@ class CaseBuilder:
         return sizes
 
     def case(self, seed: int, sizes: Sizes, *, gain: float = 1.0, spread: bool = True) -> Case:
+        """Return a case of these sizes, its q [B, H, T_q, d_head] multiplied by gain."""
         random = torch.Generator().manual_seed(seed)
-        draw = lambda *shape: torch.randn(*shape, generator=random, dtype=torch.float64)  # noqa: E731 - one line, used thrice
+
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=random, dtype=torch.float64)
+
         # A gain per sample, head and query: a softmax over the wrong axis must never look nearly right.
         q = draw(sizes.B, sizes.H, sizes.T_q, sizes.d_head) * gain
         k = draw(sizes.B, sizes.H_kv, sizes.T_k, sizes.d_head)
@@ -88,7 +95,7 @@ class CaseBuilder:
         return torch.rand(shape, generator=random) < 0.6
 
     def padding_mask(self, case: Case) -> Tensor:
-        """[B or 1, 1, 1, T_k]: each sample is shorter than the one before; expanded over queries if it must be."""
+        """[B or 1, 1, 1 or T_q, T_k]: each sample is shorter than the one before."""
         axes = self.abilities.mask_axes
         T_q, T_k = case.q.shape[-2], case.k.shape[-2]
         B = case.q.shape[0] if "B" in axes else 1
@@ -131,7 +138,7 @@ def with_zero_queries(case: Case) -> Case:
 
 
 def with_huge_scores(case: Case, max_score: float) -> Case:
-    """Scores of about -max_score everywhere, below a modest finite fill: one feature is opposite in q and k."""
+    """Scores of about -max_score everywhere, below a modest fill: one feature is opposite in q and k."""
     q, k = case.q.clone(), case.k.clone()
     size = math.sqrt(max_score * math.sqrt(q.shape[-1]))
     q[..., 0], k[..., 0] = size, -size

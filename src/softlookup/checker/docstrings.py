@@ -1,4 +1,4 @@
-"""Read docstrings and annotations: what is said about each parameter, shapes, and what True means in a mask."""
+"""Read docstrings and annotations: what each parameter is, shapes, and what True means in a mask."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _AXES = {
     "H_kv": "hkv h_kv kvh kv_heads num_kv_heads n_kv_heads n_kv hk",
     "G": "g group groups num_groups q_per_kv heads_per_kv",
     "T": "t l s seq seq_len seqlen len length tokens t_q t_k tq tk lq lk l_q l_k q_len k_len kv_len tgt src "
-    "tgt_len src_len sq sk s_q s_k m i j time n_q n_k nq nk lkv tkv t_kv positions source target q k seq_q seq_k "
-    "query_len key_len t_source t_target queries keys nodes",
-    "d": "d dim d_k d_v dk dv d_head head_dim hd e ev hs depth c width channels dh d_h dhead headdim dim_head "
-    "features d_qk dqk head_size e_head",
+    "tgt_len src_len sq sk s_q s_k m i j time n_q n_k nq nk lkv tkv t_kv positions source target q k "
+    "seq_q seq_k query_len key_len t_source t_target queries keys nodes",
+    "d": "d dim d_k d_v dk dv d_head head_dim hd e ev hs depth c width channels dh d_h dhead headdim "
+    "dim_head features d_qk dqk head_size e_head",
     "1": "1",
     "3": "3",
 }
@@ -107,6 +107,7 @@ def mask_values_of(text: str) -> tuple[str, ...]:
 
 
 def layout_of(shape: tuple[str, ...] | None) -> str | None:
+    """Return a shape as a layout, ("B", "T", "H", "d") as "B T H d"; None when it is no layout of q."""
     if shape is None:
         return None
     axes = list(shape) if "G" in shape else ["H" if axis == "H_kv" else axis for axis in shape]
@@ -122,6 +123,7 @@ def layout_of(shape: tuple[str, ...] | None) -> str | None:
 
 
 def layout_from_name(name: str) -> str | None:
+    """Return the layout that a function's name states, "attention_bshd" means "B T H d"; None when none."""
     match = re.search(r"(?:^|_)(b?)(thd|htd|shd|hsd)(?:_|$)", name.lower())
     return (
         " ".join([*match[1].upper(), *match[2].upper().replace("S", "T").replace("D", "d")])
@@ -131,6 +133,7 @@ def layout_from_name(name: str) -> str | None:
 
 
 def packed_layout_of(shape: tuple[str, ...] | None) -> str | None:
+    """Return a shape with an axis "3" as the layout of q, k and v in one tensor; None when it has none."""
     return " ".join(shape) if shape and "3" in shape else None
 
 
@@ -162,10 +165,16 @@ _YES = r"(?:\btrue\b|\b1(?:\.0?|s)?(?![\w/])|\bones?\b|non-?zero)"
 _NO = r"(?:\bfalse\b|\b0(?:\.0?|s)?(?![\w/])|\bzeros?\b)"
 
 
-_LOOK = r"(?:attend|allow|keep|kept|visible|valid\b|real\b|look|seen?\b|participat|unmasked|include|may be used|actual|part of)"
+_LOOK = (
+    r"(?:attend|allow|keep|kept|visible|valid\b|real\b|look|seen?\b|participat|unmasked|include"
+    r"|may be used|actual|part of)"
+)
 
 
-_HIDE = r"(?:\bmask|block|hid|ignor|padd?ing|\bpad\b|padded|exclud|drop|disallow|forbid|forbidden|invisible|invalid|removed|masked)"
+_HIDE = (
+    r"(?:\bmask|block|hid|ignor|padd?ing|\bpad\b|padded|exclud|drop|disallow|forbid|forbidden"
+    r"|invisible|invalid|removed|masked)"
+)
 
 
 _GAP = rf"(?:(?!{_YES}|{_NO})[^.\n;]){{0,60}}?"
@@ -196,6 +205,7 @@ def polarity_of(text: str) -> str | None:
 
 
 def polarity_of_name(name: str) -> str | None:
+    """Return what True means in a mask of this name: "allowed", "blocked", "additive"; None when unsaid."""
     plain = name.lower()
     if re.search(r"allow|keep|visible|valid|attend_|is_real|not_pad|non_pad|can_see|may_", plain):
         return "allowed"

@@ -35,7 +35,10 @@ class Observation:
 
     @property
     def real_rows(self) -> Tensor:
-        """[B, H, T_q] bool: rows that may look somewhere. Only these are compared: what the others return differs everywhere."""
+        """[B, H, T_q] bool: rows that may look somewhere.
+
+        Only these are compared: what the others return differs from one implementation to the next.
+        """
         allowed = STEPS.visible(self.case)
         shape = (*self.case.q.shape[:-1], self.case.k.shape[-2])
         if allowed is None:

@@ -46,7 +46,7 @@ def smallest(target: Target, plan: Plan, seen: Observation) -> dict[str, Any]:
 def _candidates(plan: Plan, case: Case) -> list[Case]:
     can, sizes = plan.abilities, sizes_of(case)
     group = sizes["H"] // sizes["H_kv"]
-    found = []
+    found: list[Case] = []
     for T in _LENGTHS:
         for B, H in _HEADS:
             if sizes["B"] < B or sizes["H"] < H or H % group or min(sizes["T_q"], sizes["T_k"]) < T:
@@ -56,37 +56,36 @@ def _candidates(plan: Plan, case: Case) -> list[Case]:
                 [(T, T)] if sizes["T_q"] == sizes["T_k"] else [(T, T), (max(1, T - 1), T), (T, max(1, T - 1))]
             )
             for T_q, T_k in lengths if can.rectangular else [(T, T)]:
-                found.append(_cut(plan, case, B, H, group, T_q, T_k))
+                found.append(_cut(plan, case, (B, H, T_q, T_k)))
     return found[:60]
 
 
-def _cut(plan: Plan, case: Case, B: int, H: int, group: int, T_q: int, T_k: int) -> Case:
-    d = min(case.q.shape[-1], T_k if not plan.abilities.own_value_width else case.q.shape[-1])
-    kv = slice(0, H // group)
+def _cut(plan: Plan, case: Case, sizes: tuple[int, int, int, int]) -> Case:
+    """The first B samples, H heads, T_q queries and T_k keys of a case, with the identity as values."""
+    B, H, T_q, T_k = sizes
+    H_kv = H * case.k.shape[1] // case.q.shape[1]
+    d = case.q.shape[-1] if plan.abilities.own_value_width else min(case.q.shape[-1], T_k)
     q = case.q[:B, :H, :T_q, :d].clone()
-    k = case.k[:B, kv, :T_k, :d].clone()
-    v = (
-        torch.eye(T_k, d if not plan.abilities.own_value_width else T_k, dtype=q.dtype)
-        .expand(B, H // group, T_k, -1)
-        .clone()
-    )
+    k = case.k[:B, :H_kv, :T_k, :d].clone()
+    identity = torch.eye(T_k, T_k if plan.abilities.own_value_width else d, dtype=q.dtype)
+    v = identity.expand(B, H_kv, T_k, -1).clone()
     if plan.abilities.one_source:
         k, v = q.clone(), q.clone()
-    small = case.but(
-        q=q, k=k, v=v, document_ids=None if case.document_ids is None else case.document_ids[:B, :T_k]
-    )
+    documents = None if case.document_ids is None else case.document_ids[:B, :T_k]
+    small = case.but(q=q, k=k, v=v, document_ids=documents)
     if case.additive_bias is not None:
-        small = small.but(additive_bias=_slice(case.additive_bias, B, H, T_q, T_k))
+        small = small.but(additive_bias=_slice(case.additive_bias, sizes))
     if case.allowed_mask is not None:
-        mask = _slice(case.allowed_mask, B, H, T_q, T_k)
+        mask = _slice(case.allowed_mask, sizes)
         if bool(mask.all()) and T_k > 1:
             mask[..., -1] = False  # something must be hidden for the mask to matter
         small = small.but(allowed_mask=keep_one_key(small.but(allowed_mask=mask), mask))
     return small
 
 
-def _slice(tensor: Tensor, B: int, H: int, T_q: int, T_k: int) -> Tensor:
+def _slice(tensor: Tensor, sizes: tuple[int, int, int, int]) -> Tensor:
     """The first samples, heads, queries and keys of a mask or a bias."""
+    B, H, T_q, T_k = sizes
     return tensor[:B, :H, :T_q, :T_k].clone()
 
 

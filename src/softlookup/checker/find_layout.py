@@ -69,8 +69,8 @@ class LayoutFinder(Trying):
         return self._pick(trials)
 
     def _pick(self, trials: list[Trial]) -> Plan:
-        """A layout in which the target is right; else one that allows different lengths; else the first that ran."""
-        first = {}
+        """Prefer a layout in which the target is right, then one that allows different lengths."""
+        first: dict[tuple[object, ...], Trial] = {}
         for trial in trials:  # within a layout the most general sizes that ran
             p = trial.plan
             first.setdefault((p.layout, p.key_layout, p.packed_layout, str(p.roles), p.mask), trial)

@@ -50,7 +50,7 @@ class RuleFinder(Trying):
         return "top-left" if len(set(moved[:2].tolist())) == 1 and bool(moved[0]) != bool(moved[2]) else None
 
     def _measured_causal(self, plan: Plan) -> bool:
-        """Built-in causality that nobody mentions: earlier rows do not move when the last key and value do."""
+        """Say whether it is causal unasked: earlier rows do not move when the last key and value do."""
         case = self.case(plan, "square")
         k, v = case.k.clone(), case.v.clone()
         k[:, :, -1] += 1

@@ -20,9 +20,10 @@ def fit_factor(
     scale: Callable[[Tensor, Case, float], Tensor],
     score: Callable[[Tensor, Tensor, Case], Tensor] = STEPS.score,
 ) -> float | None:
-    """Return the factor between 0.001 and 1000 with the smallest error on a probe, to about 9 digits; None if none is near.
+    """Return the factor with the smallest error on a probe, to about 9 digits; None if none is near.
 
-    Searches the logarithm of the factor on a grid, then by golden section; snaps to a number that people type.
+    Searches the logarithm of the factor, from 0.001 to 1000, on a grid and then by golden section; snaps to a
+    number that people type.
     """
     seen = evidence.probe(probe)
     if seen is None or seen.output is None:

@@ -1,7 +1,7 @@
 """Tensors in the canonical layout [B, H, T, d], in the layout that a target wants, and back.
 
-A layout is written as its axes, ``"B T H d"``; axes in parentheses are folded into one, ``"(B H) T d"``; an axis
-that is absent has size 1.
+A layout is written as its axes, ``"B T H d"``; axes in parentheses are folded into one, ``"(B H) T d"``; an
+axis that is absent has size 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def arrange(tensor: Tensor, layout: str, kv_heads: int = 1) -> Tensor:
     if "H_kv G" in layout:
         plain = arrange(tensor, layout.replace("H_kv G", "H"))
         place = layout.split().index("H_kv")
-        return plain.unflatten(place, (kv_heads, plain.shape[place] // kv_heads))
+        return torch.unflatten(plain, place, (kv_heads, plain.shape[place] // kv_heads))
     axes = axes_of(layout)
     missing = [place for place, axis in enumerate(CANONICAL) if axis not in axes]
     order = [CANONICAL.index(axis) for axis in axes]
@@ -71,7 +71,7 @@ def restore(tensor: Tensor, layout: str, sizes: dict[str, int]) -> Tensor | None
 
 
 def arrange_mask(mask: Tensor, axes: tuple[str, ...], sizes: dict[str, int]) -> Tensor | None:
-    """[B or 1, H or 1, T_q or 1, T_k] -> a tensor with these axes; None when the mask varies along an absent axis."""
+    """[B or 1, H or 1, T_q or 1, T_k] -> these axes; None when the mask varies along an absent axis."""
     names = ("B", "H", "T_q", "T_k")
     full = mask.expand(
         *(sizes[n] if n in axes_of(" ".join(axes)) else mask.shape[p] for p, n in enumerate(names))

@@ -1,1 +1,1 @@
-"""One file per bug class: the file name is its code and name, the docstring its page, its functions the wrong steps."""
+"""One file per bug: the file name is its code and name, the docstring its page, the functions its steps."""

@@ -17,8 +17,8 @@ from softlookup.attention import hide as hide_all
 from softlookup.terms import Case
 
 LINE = ("fill", "hide")
-#: What the zeros are filled with, when they are looked for (the mask writes them, but it may not be asked), and
-#: what a row of only zeros becomes.
+#: What the zeros are filled with, when they are looked for (the mask writes them, but it may not be asked),
+#: and what a row of only zeros becomes.
 VARIANTS = tuple(
     (fill, when, row)
     for fill, row in ((-math.inf, "NaN"), (-math.inf, "zero"), (-1e9, "uniform"))

@@ -1,1 +1,1 @@
-"""One file per known variant of attention: right, but not the plain formula. Named in a note, never a finding."""
+"""One file per known variant of attention: right, but not the plain formula. A note, never a finding."""

@@ -1,4 +1,4 @@
-"""A weightless share: one more logit joins the softmax and its column is dropped, so rows sum to less than one.
+"""A weightless share: one more logit joins the softmax, its column is dropped, rows sum to less than one.
 
 With the logit 0 this is softmax1, a 1 added to the denominator.
 
