@@ -108,6 +108,7 @@ class Contract:
     hidden_nan: Literal["isolated", "leaks"] | None = None
     weights: Literal["per head", "averaged"] | None = None
     max_score: float | None = None  # largest |score| in use; a finite fill must stay beyond it
+    half: bool | None = None  # runs in float16 as well
     kv_heads: Literal["equal", "grouped"] | None = None
     dtype: str | None = None  # dtype the target is judged in, e.g. "bfloat16"; None is float32
     arguments: str | None = None  # how it is called, e.g. "q, k, v, mask=mask"

@@ -1,8 +1,8 @@
 """Work out how a target is called, and what it means by it: names first, then shapes, then behaviour.
 
-Every axis of the trial inputs has a size of its own, so that most wrong guesses fail by themselves. Where several
-guesses run, the one under which the target is right is taken: a convention is measured, not judged. What the author
-wrote down (a name, a docstring, a Contract) is not up for guessing.
+Every axis of the trial inputs has a size of its own, so that most wrong guesses fail by themselves. Where
+several guesses run, the one under which the target is right is taken: a convention is measured, not judged.
+What the author wrote down (a name, a docstring, a Contract) is not up for guessing.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ def _override(reading: Reading, declared: Contract) -> Reading:
         "scale",
         "empty_rows",
         "hidden_nan",
+        "half",
         "weights",
     ):
         value = getattr(declared, name)

@@ -1,18 +1,23 @@
 """What is said to a target and what it answers, wherever it runs: in this process or in a guarded child.
 
-A target is driven one ``Call`` at a time; the ``Answer`` holds plain tensors, so that the verdict is computed by
-the caller and never by the code under test.
+A target is driven one ``Call`` at a time; the ``Answer`` holds plain tensors, so that the verdict is computed
+by the caller and never by the code under test.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
 #: A tensor, a number, a string, None, or lists, tuples and dicts of these.
 Value = Any
+
+
+class StandIn(SimpleNamespace):
+    """An object with settings, in place of the layer that some functions take first; it has no behaviour."""
 
 
 @dataclass(frozen=True)
@@ -113,4 +118,4 @@ class Target(Protocol):
         """The callable seen from outside."""
 
     def perform(self, calls: list[Call]) -> list[Answer]:
-        """Make the calls in order, one answer each; an exception of the target is an answer, not raised here."""
+        """Make the calls in order, one answer each; an exception of the target is an answer, never raised."""

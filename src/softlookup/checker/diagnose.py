@@ -1,19 +1,20 @@
 """Name the bug: the hypothesis whose wrong answers match the target's wrong answers.
 
-No bug first, then each rule, then pairs. What nothing explains is reported as SL000 with the smallest input that
-shows it, never guessed at. What is no wrong forward value (gradients, precision, conduct) is judged by the rules.
+No bug first, then each rule, then pairs. What nothing explains is reported as SL000 with the smallest input
+that shows it, never guessed at. What is no wrong forward value (gradients, precision, conduct) is judged by
+the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from softlookup.checker.adapt import Adapter
-from softlookup.checker.calls import Target
+from softlookup.checker.calls import Sketch, Target
 from softlookup.checker.evidence import Observation
 from softlookup.checker.explaining import Explanation, explain_forward, look_at
 from softlookup.checker.findings import FindingWriter
@@ -25,11 +26,12 @@ from softlookup.terms import Contract, Diagnosis, Finding, Verdict
 def check(implementation: Callable[..., Any], contract: Contract | None = None) -> Diagnosis:
     """Check an attention function, or a module without weights, in this process.
 
-    implementation: any callable that takes queries, keys and values (and perhaps a mask, a causal flag, a scale ...);
-        how it is called is found out by trying
+    implementation: any callable that takes queries, keys and values (and perhaps a mask, a causal flag, a
+        scale ...); how it is called is found out by trying
     contract: what it promises where its names and docstrings do not say so
 
-    Returns: the inferred contract, findings with lines, and notes. The callable and its tensors are left as they are.
+    Returns: the inferred contract, findings with lines, and notes. The callable and its tensors are left as
+        they are.
 
     Raises: SoftlookupError when the implementation is not callable.
 
@@ -57,6 +59,9 @@ def declared(contract: Contract | None) -> Contract:
 
 def examine(target: Target, contract: Contract) -> Diagnosis:
     """Examine one target under what is declared about it."""
+    refused = weights_refused(target.sketch) or class_refused(target.sketch)
+    if refused:
+        return not_callable(target, contract, refused)
     adapter = Adapter(target, contract)
     stated = adapter.reading.layouts
     found = [
@@ -78,17 +83,36 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
     if findings:
         verdict = "unrecognised" if any(f.code == "SL000" for f in findings) else "named"
     contract = _measured(best)
-    kind = "function" if sketch.kind == "function" else "module"
+    kind: Literal["function", "module"] = "function" if sketch.kind == "function" else "module"
     return Diagnosis(
         sketch.name, kind, sketch.file, sketch.line, contract, verdict, tuple(findings), tuple(notes)
-    )  # type: ignore[arg-type]
+    )
+
+
+def weights_refused(sketch: Sketch) -> str | None:
+    """Return why a module with weights of its own is not checked; None for everything else."""
+    if not sketch.num_weights:
+        return None
+    return (
+        f"{sketch.name} is a module with {sketch.num_weights} weight tensors: only functions and modules "
+        "without weights are checked. try: check the function that it calls on queries, keys and values"
+    )
+
+
+def class_refused(sketch: Sketch) -> str | None:
+    """Return why a class is not called; None for everything else."""
+    if sketch.kind != "class":
+        return None
+    return f"{sketch.name} is a class. try: check an instance, {sketch.name}(...)"
 
 
 def not_callable(target: Target, contract: Contract, reason: str, line: int | None = None) -> Diagnosis:
     """Report a target that could not be run: SL001 with the reason."""
     sketch = target.sketch
+    said, _, advice = reason.partition("try:")
+    summary = "; ".join(" ".join(line.split()) for line in said.splitlines() if line.strip())
     finding = Finding(
-        "SL001", "not-callable", reason, line=line or sketch.line, fix=reason.rpartition("try:")[2].strip()
+        "SL001", "not-callable", summary, line=line or sketch.line, fix=" ".join(advice.split())
     )
     return Diagnosis(sketch.name, "function", sketch.file, sketch.line, contract, "not-callable", (finding,))
 

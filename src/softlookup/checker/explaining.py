@@ -1,8 +1,8 @@
-"""Explain a target's forward values: put the probes, and find the simplest hypothesis that predicts every answer."""
+"""Explain a target's forward values: find the simplest hypothesis that predicts the answer to every probe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +16,7 @@ from softlookup.checker.hypotheses import (
     STRAINED,
     Hypothesis,
     Scale,
+    effective,
     explains,
     hypotheses_of,
     known_variants,
@@ -79,33 +80,36 @@ def look_at(target: Target, plan: Plan) -> Look:
 
 
 def explain_forward(target: Target, looks: list[Look], words: str) -> Explanation:
-    """Find the simplest hypothesis under any plan: none, a known variant, one rule, a variant and a rule, two rules."""
+    """Find the simplest hypothesis under any plan: none, a known variant, one rule, then two of them."""
     for look in looks:
         if not look.failing:
             return Explanation(look.plan, look.evidence, REFERENCE, (), modest_fill=look.modest_fill)
-    variants = {
-        id(look): known_variants(look.evidence, words, target.sketch.source or words) for look in looks
-    }
-    rules = {id(look): singles(look.evidence) for look in looks}
-    stages: list[Callable[[Look], Iterable[Hypothesis]]] = [
-        lambda look: variants[id(look)],
-        lambda look: rules[id(look)],
-        lambda look: known_variants(look.evidence, words, target.sketch.source or words, last=True),
-        lambda look: pairs(variants[id(look)], rules[id(look)]),
-        lambda look: pairs(rules[id(look)], rules[id(look)]),
-    ]
-    for stage in stages:
-        for look in looks:
-            matches = look.fitting(stage(look))
-            if matches:
-                chosen = _decide(target, look.plan, matches, look.failing[0])
-                others = {e.name for h in matches for e in h.rules} - {e.name for e in chosen.rules}
-                known = replace(look.evidence, steps=chosen.steps)
-                return Explanation(look.plan, known, chosen, look.failing, tuple(sorted(others)))
+    source = target.sketch.source or words
+    variants = [known_variants(look.evidence, words, source) for look in looks]
+    rules = [singles(look.evidence) for look in looks]
+    late = [known_variants(look.evidence, words, source, last=True) for look in looks]
+    for stage in (variants, rules, late):
+        for look, hypotheses in zip(looks, stage, strict=True):
+            if matches := look.fitting(hypotheses):
+                return _explained(target, look, matches)
+    # Two at once: only under the likeliest plans, and only what changes anything there.
+    for place in sorted(range(len(looks)), key=lambda n: len(looks[n].failing))[:2]:
+        look = looks[place]
+        known, single = (effective(h[place], look.scale, look.failing) for h in (variants, rules))
+        for both in (pairs(known, single), pairs(single, single)):
+            if matches := look.fitting(both):
+                return _explained(target, look, matches)
     least = min(looks, key=lambda look: len(look.failing))
     if _right_in_float32(target, least.plan):
         return Explanation(least.plan, least.evidence, REFERENCE, least.failing, imprecise=True)
     return Explanation(least.plan, least.evidence, None, least.failing)
+
+
+def _explained(target: Target, look: Look, matches: list[Hypothesis]) -> Explanation:
+    chosen = _decide(target, look.plan, matches, look.failing[0])
+    others = {entry.name for match in matches for entry in match.rules} - {e.name for e in chosen.rules}
+    known = replace(look.evidence, steps=chosen.steps)
+    return Explanation(look.plan, known, chosen, look.failing, tuple(sorted(others)))
 
 
 def _right_in_float32(target: Target, plan: Plan) -> bool:
@@ -116,7 +120,7 @@ def _right_in_float32(target: Target, plan: Plan) -> bool:
 
 
 def _other_paths(target: Target, plan: Plan, probes: list[Probe]) -> list[Observation]:
-    """The same questions through every optional switch that picks another path and promises the same answer."""
+    """Ask the same through every optional switch that picks another path and promises the same answer."""
     asked = [
         (kind, probe) for kind in ("plain", "masked", "causal") for probe in probes if probe.name == kind
     ]
@@ -140,7 +144,7 @@ def _other_paths(target: Target, plan: Plan, probes: list[Probe]) -> list[Observ
     return seen if len(seen) > len(asked) else []
 
 
-def _training_path(target: Target, plan: Plan, asked: list[tuple[str, Probe]]) -> list[Observation]:
+def _training_path(target: Target, plan: Plan, asked: Sequence[tuple[str, Probe]]) -> list[Observation]:
     """A module in training mode, when nothing in it is random."""
     if target.sketch.kind == "function":
         return []
@@ -167,15 +171,15 @@ def _only_a_modest_fill(plan: Plan, evidence: Evidence, failing: list[Observatio
 
 
 def _decide(target: Target, plan: Plan, matches: list[Hypothesis], seen: Observation) -> Hypothesis:
-    """Where several rules predict the same answers, the recorded calls decide; else the first in the catalogue."""
+    """Let the recorded calls decide between rules that predict the same; else the first in the catalogue."""
     by_rule = {h.entries: h for h in reversed(matches)}
     if len(by_rule) == 1:
         return matches[0]
-    record = record(target, plan, seen)
+    recorded = record(target, plan, seen)
     ordered = sorted(by_rule.values(), key=lambda h: [e.code for e in h.entries])
     for hypothesis in ordered:
         tests = [getattr(entry.load(), "recorded", None) for entry in hypothesis.rules]
-        if any(tests) and all(test(record.recorded) for test in tests if test):
+        if any(tests) and all(test(recorded.recorded) for test in tests if test):
             return hypothesis
     silent = [h for h in ordered if not any(hasattr(e.load(), "recorded") for e in h.rules)]
     return (silent or ordered)[0]

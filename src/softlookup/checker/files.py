@@ -69,7 +69,7 @@ def _not_run(path: str, name: str | None, contract: Contract, reason: str) -> Di
 def _examine_all(
     session: FileSession, path: str, name: str | None, contract: Contract, init: dict[str, Any]
 ) -> tuple[tuple[Diagnosis, ...], tuple[Skipped, ...]]:
-    from softlookup.checker.diagnose import declared, examine
+    from softlookup.checker.diagnose import declared, examine, weights_refused
 
     contract = declared(contract)
     sketches = session.sketches()
@@ -95,12 +95,12 @@ def _examine_all(
             except TargetError as problem:
                 reason = f"could not be built ({problem.reason}); name it and give --init"
             else:
-                reason = _has_weights(target.sketch.num_weights)
+                reason = weights_refused(target.sketch)
         if reason is not None:
             skipped.append(Skipped(sketch.name, sketch.line, reason))
             continue
         diagnosis = examine(target, contract)
-        if diagnosis.verdict == "not-callable" and not _says_attention(sketch):
+        if diagnosis.verdict == "not-callable" and not _promises_attention(sketch):
             skipped.append(
                 Skipped(sketch.name, sketch.line, "takes q, k and v but does not return attention")
             )
@@ -122,23 +122,26 @@ def _says_attention(sketch: Sketch) -> bool:
     return any(word in sketch.name.lower() for word in _SAYS_ATTENTION)
 
 
+def _promises_attention(sketch: Sketch) -> bool:
+    """Say whether name and parameters both promise attention, so that not being callable is a finding."""
+    from softlookup.checker.reading import read
+
+    roles = set(read(sketch).roles.values())
+    return _says_attention(sketch) and ({"q", "k", "v"} <= roles or "qkv" in roles)
+
+
 def _not_attention(sketch: Sketch) -> str | None:
     """Why a definition is not worth a call, judged by its signature; None when it is."""
-    from softlookup.checker.reading import read
+    from softlookup.checker.reading import read, role_of
 
     roles = set(read(sketch).roles.values())
     if {"q", "k", "v"} <= roles or "qkv" in roles:
         return None
     required = [p for p in sketch.parameters if p.required]
-    if _says_attention(sketch) and sketch.kind == "function" and len(required) in {1, 3, 4, 5}:
+    one_input = len(required) == 1 and role_of(required[0].name) in {"x", "qkv"}
+    if _says_attention(sketch) and sketch.kind == "function" and (len(required) in {3, 4, 5} or one_input):
         return None
     return "no queries, keys and values among its parameters"
-
-
-def _has_weights(count: int) -> str | None:
-    if count:
-        return f"a module with {count} weight tensors: only functions and modules without weights are checked"
-    return None
 
 
 def _constructor_arguments(sketch: Sketch) -> dict[str, Any]:

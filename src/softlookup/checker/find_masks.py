@@ -37,18 +37,16 @@ class MaskFinder(Trying):
         ran = [t for t in trials if t.ran] or [
             t for t in trials if self.attempt(t.plan, "equal-axes").output is not None
         ]
+        if not ran and not (self.reading.mask_kind or self.reading.mask_values):
+            return [plan.but(mask=None, unspelled=(names[0], reason_of(trials[0].seen, None)))]
         if not ran:
             raise cannot_adapt(
                 self,
                 [(reason_of(t.seen, None), t.seen.failure.line if t.seen.failure else None) for t in trials],
             )
-        best = min(trial.rank for trial in ran)
-        chosen = [
-            t
-            for t in ran
-            if t.plan.mask and t.plan.mask.axes == next(x for x in ran if x.rank == best).plan.mask.axes
-        ]  # type: ignore[union-attr]
-        return [trial.plan for trial in chosen[:4]]
+        likeliest = min(ran, key=lambda trial: trial.rank)
+        chosen = [trial.plan for trial in ran if _axes_in(trial) == _axes_in(likeliest)]
+        return chosen[:4]
 
     def _may_replace_causal(self, plan: Plan) -> bool:
         return plan.abilities.always_causal and "causal" not in self.reading.facts
@@ -65,6 +63,11 @@ class MaskFinder(Trying):
         name = "padding" if spelling.kind == "lengths" or "T_q" not in axes else "masked"
         seen = self.attempt(attempt, name)
         return Trial(attempt, seen, distance(seen), rank)
+
+
+def _axes_in(trial: Trial) -> tuple[str, ...]:
+    """The axes of the mask that a trial was asked with."""
+    return trial.plan.mask.axes if trial.plan.mask else ()
 
 
 def spellings_of(plan: Plan, name: str, reading: Reading) -> list[MaskSpelling]:
@@ -87,12 +90,13 @@ def spellings_of(plan: Plan, name: str, reading: Reading) -> list[MaskSpelling]:
 def _mask_shapes(plan: Plan, name: str) -> list[tuple[str, ...]]:
     """Shapes of a mask in the order of likelihood for this layout and this name."""
     axes = axes_of(plan.layout)
-    full = {
+    full: dict[str, list[tuple[str, ...]]] = {
         "B H T d": [("B", "1", "T_q", "T_k"), ("B", "T_q", "T_k"), ("T_q", "T_k"), ("B", "H", "T_q", "T_k")],
         "B T d": [("B", "T_q", "T_k"), ("T_q", "T_k")],
         "T d": [("T_q", "T_k")],
         "H T d": [("T_q", "T_k"), ("1", "T_q", "T_k")],
     }
+    chosen: list[tuple[str, ...]]
     if "(B H)" in plan.layout:
         chosen = [("(B H)", "T_q", "T_k"), ("B", "T_q", "T_k"), ("T_q", "T_k")]
     elif "B" in axes and "H" in axes:
@@ -101,5 +105,7 @@ def _mask_shapes(plan: Plan, name: str) -> list[tuple[str, ...]]:
         chosen = full["B T d"]
     else:
         chosen = full["H T d" if "H" in axes else "T d"]
-    keys = [("B", "T_k"), ("B", "1", "1", "T_k"), ("B", "1", "T_k")] if "B" in axes else [("T_k",)]
+    keys: list[tuple[str, ...]] = [("T_k",)]
+    if "B" in axes:
+        keys = [("B", "T_k"), ("B", "1", "1", "T_k"), ("B", "1", "T_k")]
     return [*keys, *chosen] if re.search(r"pad|key|valid|memory|src", name.lower()) else [*chosen, *keys]

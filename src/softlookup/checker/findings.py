@@ -18,6 +18,9 @@ from softlookup.terms import Finding
 _NEED_FORWARD = {"SL702", "SL805", "SL704", "SL403"}
 
 
+#: Rules that account for outputs that nothing else explains: random ones, or such as depend on what they
+#: should not.
+_EXPLAIN_ALL = {"SL705", "SL801", "SL905"}
 #: Rules that say nothing of their own once a wrong forward value has a name: it is what moves them.
 _FOLLOW = {"SL401", "SL402", "SL404", "SL702", "SL705", "SL801", "SL905"}
 
@@ -32,6 +35,7 @@ class FindingWriter:
         self.evidence = explanation.evidence
 
     def write(self) -> tuple[list[Finding], list[Finding]]:
+        """Return the findings (wrong) and the notes (measured)."""
         findings: list[Finding] = []
         notes: list[Finding] = []
         hypothesis = self.explanation.hypothesis
@@ -39,7 +43,7 @@ class FindingWriter:
         if hypothesis is not None:
             findings += [self._named(entry) for entry in hypothesis.rules]
             notes += [self._variant(entry) for entry in hypothesis.entries if entry.code == "variant"]
-        elif not any(judgement.wrong for _, judgement in judged):
+        elif not any(judgement.wrong and entry.code in _EXPLAIN_ALL for entry, judgement in judged):
             findings.append(self._unrecognised())
         for entry, judgement in judged:
             if judgement.wrong and any(f.code == entry.code for f in findings):
@@ -63,6 +67,8 @@ class FindingWriter:
                 continue
             if entry.code in (_FOLLOW if named else set() if self.explanation.hypothesis else _NEED_FORWARD):
                 continue
+            if entry.code == "SL702" and self._sums_may_cancel():
+                continue
             try:
                 judgement = judge(self.evidence)
             except RuntimeError:  # the bug that explains the target cannot itself be run in this dtype
@@ -70,6 +76,11 @@ class FindingWriter:
             if judgement is not None:
                 found.append((entry, judgement))
         return found
+
+    def _sums_may_cancel(self) -> bool:
+        """Weights without an exponential have totals near 0: their rounding has no budget."""
+        hypothesis = self.explanation.hypothesis
+        return hypothesis is not None and any(e.name.startswith("linear-attention") for e in hypothesis.entries)
 
     def _named(self, entry: Entry) -> Finding:
         seen = self._clearest()
@@ -94,7 +105,8 @@ class FindingWriter:
             "unrecognised",
             "The output differs from the contract in a way that no rule, nor pair of rules, reproduces.",
             line=self._first_line(),
-            fix="declare what it means to compute (--layout, --mask, --causal, --scale), or compare the steps by hand",
+            fix="declare what it means to compute (--layout, --mask, --causal, --scale), "
+            "or compare the steps by hand",
             consequence="unknown: the smallest failing input is shown",
             evidence=facts | {"failing_probes": [s.probe for s in self.explanation.failing]},
         )
@@ -144,6 +156,18 @@ class FindingWriter:
     def _unasked(self, known: list[Finding]) -> list[Finding]:
         """Notes about what was measured and nobody declared."""
         can, notes = self.plan.abilities, []
+        if self.plan.unspelled:
+            name, reason = self.plan.unspelled
+            text = f"{name} was left out: no boolean, integer or additive mask is accepted ({reason})"
+            notes.append(Finding("SL001", "not-callable", text))
+        raised = [seen for seen in self.evidence.observations if seen.failure is not None and seen.compared]
+        if raised:
+            first = raised[0]
+            assert first.failure is not None
+            words = first.failure.message.splitlines()[0][:120] if first.failure.message else ""
+            facts = {"questions": [seen.probe for seen in raised]}
+            text = f"{len(raised)} questions raised, {first.probe} first: {first.failure.kind}: {words}"
+            notes.append(Finding("SL001", "not-callable", text, line=first.failure.line, evidence=facts))
         if self.explanation.modest_fill and not any(note.code == "SL110" for note in known):
             entry = catalog.find_rule("SL110")
             notes.append(

@@ -6,7 +6,7 @@ A hypothesis predicts answers. The diagnosis is the hypothesis whose *wrong answ
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -55,7 +55,7 @@ class Hypothesis:
     variant: Any = None  # which shape of the bug, for rules that have several
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> Explained:
         """The lookup as this hypothesis has it."""
         return Explained(**self.edits)
 
@@ -77,7 +77,7 @@ class Hypothesis:
         return None if allowed is None else allowed.any(dim=-1).expand(case.q.shape[:-1])
 
     def joined(self, other: Hypothesis) -> list[Hypothesis]:
-        """Both at once. Where they replace the same step either may win, as long as each keeps one of its own."""
+        """Both at once. Where they replace the same step either may win, if each keeps one of its own."""
         shared = self.edits.keys() & other.edits.keys()
         if not (self.edits.keys() - shared and other.edits.keys() - shared) or {"around", "assume"} & shared:
             return []
@@ -88,7 +88,8 @@ class Hypothesis:
 
 REFERENCE = Hypothesis()
 
-#: Probes with scores so large that rounding alone moves the weights, and beyond what a finite fill was chosen for.
+#: Probes with scores so large that rounding alone moves the weights, and beyond what a finite fill was
+#: chosen for.
 STRAINED = frozenset({"large", "overflow", "large-masked", "huge-masked", "huge-causal", "long"})
 
 
@@ -147,6 +148,30 @@ def pairs(first: list[Hypothesis], second: list[Hypothesis]) -> Iterator[Hypothe
             yield from a.joined(b)
 
 
+def effective(hypotheses: list[Hypothesis], scale: Scale, failing: Sequence[Observation]) -> list[Hypothesis]:
+    """Leave out those that change nothing here, and shapes of a rule that predict the same as another shape.
+
+    failing: observations that the reference misses; a few of them tell
+    """
+    plain = [seen for seen in failing if seen.probe not in STRAINED][:5] or list(failing)[:2]
+    cases = [scale.exact(seen.case) for seen in plain]
+    nothing = tuple(_rounded(REFERENCE, case) for case in cases)
+    kept: dict[Any, Hypothesis] = {}
+    for hypothesis in hypotheses:
+        predicted = tuple(_rounded(hypothesis, case) for case in cases)
+        if predicted != nothing:
+            kept.setdefault((hypothesis.entries, predicted), hypothesis)
+    return list(kept.values())
+
+
+def _rounded(hypothesis: Hypothesis, case: Case) -> tuple[float, ...]:
+    try:
+        output = hypothesis(case)
+    except (RuntimeError, IndexError, ValueError):
+        return ()
+    return tuple(output.nan_to_num(nan=1e9, posinf=2e9, neginf=-2e9).flatten().round(decimals=4).tolist())
+
+
 @dataclass(frozen=True)
 class Fit:
     """How well a hypothesis predicts one observation."""
@@ -154,19 +179,21 @@ class Fit:
     fits: bool
     error: float = 0.0
     rows: int = 0
+    finite: bool = True  # some numbers were compared, and not only where NaN stands
 
 
 class Scale:
     """Compares predictions with observations; the tolerance belongs to each hypothesis and dtype.
 
-    A hypothesis is run in float64 and once more in the tested dtype: the difference is the rounding that anybody
-    doing this computation must be granted, in the mean and at most.
+    A hypothesis is run in float64 and once more in the tested dtype: the difference is the rounding that
+    anybody doing this computation must be granted, in the mean and at most.
     """
 
     def __init__(self) -> None:
         self._cases: dict[int, Case] = {}
 
-    def _double(self, case: Case) -> Case:
+    def exact(self, case: Case) -> Case:
+        """Return the case in float64, made once."""
         if id(case) not in self._cases:
             bias = case.additive_bias
             self._cases[id(case)] = case.but(
@@ -181,7 +208,7 @@ class Scale:
         """Say whether the observation is what the hypothesis predicts, on rows that may look somewhere."""
         assert seen.output is not None
         try:
-            exact = hypothesis(self._double(seen.case))
+            exact = hypothesis(self.exact(seen.case))
             rows = seen.real_rows
             own_rows = hypothesis.rows(seen.case)
         except (RuntimeError, IndexError, ValueError):
@@ -209,14 +236,14 @@ class Scale:
             return Fit(False, float("inf"), count)
         lost, gone = ~torch.isfinite(low), ~torch.isfinite(theirs)
         if seen.probe in STRAINED:
-            # Which entry of a row overflows first is a matter of the order of the sums: judge whole rows, nearly.
+            # Which entry of a row overflows first depends on the order of the sums: judge whole rows, nearly.
             lost, gone = (bad.any(dim=-1, keepdim=True).expand(bad.shape) for bad in (lost, gone))
             if float((lost ^ gone).sum()) <= 0.25 * float(lost.sum()):
                 lost = gone = lost | gone
         if not torch.equal(lost, gone):
             return Fit(False, float("inf"), count)
         if bool(lost.all()):
-            return Fit(True, 0.0, count)
+            return Fit(True, 0.0, count, finite=False)
         own = (low - ours).abs()[~lost]
         error = error[~lost]
         at_most = (
@@ -228,17 +255,19 @@ class Scale:
 
 
 def explains(
-    scale: Scale, observations: list[Observation], hypothesis: Hypothesis, failing: set[str]
+    scale: Scale, observations: Sequence[Observation], hypothesis: Hypothesis, failing: set[str]
 ) -> float | None:
     """Return the largest error when every observation is predicted; None otherwise.
 
-    The observations that the reference does not predict come first, and some of their rows must really be compared.
+    The observations that the reference does not predict come first, and some of their rows must really be
+    compared.
     """
-    worst, compared = 0.0, 0
+    worst, compared, finite = 0.0, 0, False
     for seen in observations:
         fit = scale.compare(seen, hypothesis)
         if not fit.fits:
             return None
         worst = max(worst, fit.error)
         compared += fit.rows if seen.probe in failing else 0
-    return worst if compared or not failing else None
+        finite = finite or (fit.finite and fit.rows > 0)
+    return worst if finite and (compared or not failing) else None

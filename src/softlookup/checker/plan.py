@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softlookup.checker.abilities import Abilities, Probe
-from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, Value
+from softlookup.checker.calls import Answer, Backward, Call, Parameter, StandIn, Target, Value
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
 from softlookup.checker.spelling import MaskSpelling, sizes_of
@@ -34,6 +34,9 @@ class Plan:
     window_counts: str = "keys"
     abilities: Abilities = field(default_factory=Abilities)
     contract: Contract = field(default_factory=Contract)
+    unspelled: tuple[str, str] | None = (
+        None  # a mask parameter that takes none of our masks, and what it says
+    )
     output_path: tuple[int | str, ...] = ()  # where the output sits in the result
     flags: dict[str, Value] = field(default_factory=dict)  # optional switches passed as they are
 
@@ -106,16 +109,27 @@ class Plan:
             "temperature": 1 / case.scale if case.scale else math.sqrt(case.q.shape[-1]),
             "sink": torch.zeros(case.q.shape[1], dtype=case.q.dtype),
             "block": 4,
+            "layer": StandIn(
+                training=False,
+                num_key_value_groups=case.q.shape[1] // case.k.shape[1],
+                num_heads=case.q.shape[1],
+                num_attention_heads=case.q.shape[1],
+                num_key_value_heads=case.k.shape[1],
+                head_dim=case.q.shape[-1],
+                scaling=case.scale or 1 / math.sqrt(case.q.shape[-1]),
+                scale=case.scale or 1 / math.sqrt(case.q.shape[-1]),
+                is_causal=False,
+                layer_idx=0,
+                sliding_window=None,
+                attention_dropout=0.0,
+            ),
             "slopes": torch.tensor(slopes(case.q.shape[1]), dtype=case.q.dtype),
         }
         if role == "bias":
             if case.additive_bias is None and not required:
                 return _LEAVE_OUT
-            bias = (
-                torch.zeros(1, 1, 1, 1, dtype=case.q.dtype)
-                if case.additive_bias is None
-                else case.additive_bias
-            )
+            none = torch.zeros(1, 1, 1, 1, dtype=case.q.dtype)
+            bias = none if case.additive_bias is None else case.additive_bias
             axes = ("1", "1", "T_q", "T_k") if len(axes_of(self.layout)) == 4 else ("T_q", "T_k")
             return arrange_mask(bias.expand(1, 1, case.q.shape[-2], case.k.shape[-2]), axes, sizes_of(case))
         if role == "window":
@@ -148,7 +162,7 @@ class Plan:
         return default.isdigit() and default != "0"
 
     def switches(self) -> list[tuple[str, bool]]:
-        """Optional switches that pick another path to the same answer, each with the value that it does not have."""
+        """Optional switches that pick another path to the same answer, each with its other value."""
         return [
             (parameter.name, parameter.default == "False")
             for parameter in self.parameters
@@ -229,7 +243,8 @@ class Plan:
 
 
 _PICKS_A_PATH = re.compile(
-    r"fused|flash|fast|sdp|manual|optimi|efficient|kernel|weights|attn_probs|materiali|chunk|naive|eager|compile|train|determin"
+    r"fused|flash|fast|sdp|manual|optimi|efficient|kernel|weights|attn_probs|materiali|chunk|naive|eager"
+    r"|compile|train|determin"
 )
 
 

@@ -1,7 +1,7 @@
 """Inputs chosen so that different bugs leave different marks.
 
-Every axis has a size of its own, so that a confused axis cannot hide behind an equal one; then one probe has all
-axes equal, where a wrong broadcast is accepted in silence.
+Every axis has a size of its own, so that a confused axis cannot hide behind an equal one; then one probe has
+all axes equal, where a wrong broadcast is accepted in silence.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
         Probe("wide", build.case(9, build.sizes(d_head=12, d_v=6))),
         Probe("large", build.case(3, build.sizes(), gain=40.0)),
         Probe("long", build.case(4, _long_sizes(build, can))),
+        Probe("long-square", build.case(10, _square_long(build, can))),
         Probe("overflow", build.case(5, build.sizes(), gain=400.0)),
         Probe("zero-queries", with_zero_queries(build.case(6, square))),
     ]
@@ -48,9 +49,14 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
     return probes + _conduct_probes(build, can, square)
 
 
+def _square_long(build: CaseBuilder, can: Abilities) -> Sizes:
+    """More tokens than a small block, as many queries as keys."""
+    return build.sizes(T_q=67, T_k=67, B=1, H=2 if can.grouped else 1, H_kv=1)
+
+
 def _long_sizes(build: CaseBuilder, can: Abilities) -> Sizes:
-    """More keys than a block of 256 and no multiple of anything; square targets get 67, loops are slow."""
-    long = {"T_q": 3, "T_k": 261} if can.rectangular else {"T_q": 67, "T_k": 67}
+    """More keys than a block of 256 and no multiple of anything; square targets get 37, loops are slow."""
+    long = {"T_q": 3, "T_k": 261} if can.rectangular else {"T_q": 37, "T_k": 37}
     return build.sizes(**long, B=1, H=2 if can.grouped else 1, H_kv=1)
 
 
@@ -72,20 +78,13 @@ def _causal_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Pr
                 probes.append(Probe("causal-masked", build.masked(causal, build.random_mask(causal, 14))))
     if can.window:
         case = build.case(15, build.sizes(T_q=7, T_k=7))
-        causal = can.corner if can.causal or can.always_causal else None
-        probes.append(Probe("window", case.but(window=3, window_ahead=can.window_ahead, causal=causal)))
+        corner = can.corner if can.causal or can.always_causal else None
+        window = case.but(window=3, window_ahead=can.window_ahead, causal=corner)
+        probes.append(Probe("window", window))
         if can.causal:
             probes.append(Probe("window-alone", case.but(window=3, window_ahead=can.window_ahead_alone)))
         if can.mask_axes:
-            probes.append(
-                Probe(
-                    "window-padding",
-                    build.masked(
-                        case.but(window=3, window_ahead=can.window_ahead, causal=causal),
-                        build.padding_mask(case),
-                    ),
-                )
-            )
+            probes.append(Probe("window-padding", build.masked(window, build.padding_mask(case))))
     return probes
 
 

@@ -1,12 +1,13 @@
 """What a target says about itself: names, annotations and docstrings, read and never run.
 
-A role is what a parameter is for; a declaration is a meaning that the author wrote down. Declarations are held
-against the target later, everything else is measured.
+A role is what a parameter is for; a declaration is a meaning that the author wrote down. Declarations are
+held against the target later, everything else is measured.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +26,14 @@ from softlookup.checker.docstrings import (
     shapes_in,
 )
 
+#: What may follow the name of q, k or v.
+_FORM = r"_states?|_layer|_heads?|_proj|_vecs?|s|_in|_h|_tensor|h"
+
 #: role -> what a parameter of that role is called. The first match wins, so the order matters.
 _ROLES = {
     "qkv": r"(packed_?)?(qkv|q_k_v)(_packed|_states)?|packed",
-    "need_weights": r"(return|need|output|with|get)_(attn_|attention_)?(weights?|attn|attentions?|scores|probs|maps?|p)",
+    "need_weights": r"(return|need|output|with|get)_(attn_|attention_)?"
+    r"(weights?|attn|attentions?|scores|probs|maps?|p)",
     "kv_heads": r"(n|num|nb|number_of)_?(kv|key_value)_?heads?|h_?kv|kv_heads",
     "heads": r"(n|num|nb|number_of)_?(q_)?_?heads?|heads|nhead|h|num_q_heads",
     "training": r"(is_)?train(ing)?|deterministic",
@@ -38,16 +43,19 @@ _ROLES = {
     "temperature": r"temperature|temp|tau",
     "scale": r"(softmax_|sm_|attn_|attention_|qk_|score_|logit_)?(scale|scaling)(_factor)?",
     "window": r"(sliding_|local_|attn_|attention_|left_)?(window)(_size|_len|_length|_left)?|w",
-    "documents": r"(q_|kv_)?(doc|document|seg|segment|seq|sequence|example|sample|pack)_?(ids?|idx|index|indices)|documents|segments",
-    "lengths": r"(key_|k_|kv_|seq_|src_|source_|memory_|mem_|valid_|actual_|x_)?_?(lens?|lengths?|seq_?lens?)|seqlens?(_k)?",
+    "documents": r"(q_|kv_)?(doc|document|seg|segment|seq|sequence|example|sample|pack)"
+    r"_?(ids?|idx|index|indices)|documents|segments",
+    "lengths": r"(key_|k_|kv_|seq_|src_|source_|memory_|mem_|valid_|actual_|x_)?_?"
+    r"(lens?|lengths?|seq_?lens?)|seqlens?(_k)?",
     "mask": r".*mask.*|keep|visible|allowed|valid|is_pad|is_real|blocked|not_pad|pad",
     "bias": r"(attn_|attention_|position_|pos_|rel_pos_|relative_|rel_|additive_|score_|alibi_)?_?bias|alibi",
     "sink": r"sinks?|sink_logits?|attn_sinks?",
     "slopes": r"(alibi_)?slopes?",
     "block": r"(q_|k_|kv_|key_|query_)?(block|chunk|tile)(_size|_len|_q|_k|_m|_n)?|b[rc]",
-    "q": r"(x|h)?_?(q|query|queries|qs)(_states?|_layer|_heads?|_proj|_vecs?|s|_in|_h|_tensor|h)?|targets?|query_input",
-    "k": r"(x|h)?_?(k|key|keys|ks)(_states?|_layer|_heads?|_proj|_vecs?|s|_in|_h|_tensor|h|_cache|t|_t|_transposed)?",
-    "v": r"(x|h)?_?(v|value|values|vs)(_states?|_layer|_heads?|_proj|_vecs?|s|_in|_h|_tensor|h|_cache)?",
+    "layer": r"module|layer|attn_module|attn_layer|mod",
+    "q": rf"(x|h)?_?(q|query|queries|qs)({_FORM})?|targets?|query_input",
+    "k": rf"(x|h)?_?(k|key|keys|ks)({_FORM}|_cache|t|_t|_transposed)?",
+    "v": rf"(x|h)?_?(v|value|values|vs)({_FORM}|_cache)?",
     "x": r"x|inputs?|hidden(_states?)?|embeddings?|tokens|embeds",
 }
 _ROLE_PATTERNS = {role: re.compile(pattern, re.I) for role, pattern in _ROLES.items()}
@@ -94,7 +102,10 @@ def read(sketch: Sketch) -> Reading:
             name: "mask" if role == "bias" and _hides(notes.get(name, "")) else role
             for name, role in roles.items()
         }
-    of = lambda role: next((name for name, r in roles.items() if r == role), "")  # noqa: E731
+
+    def of(role: str) -> str:
+        return next((name for name, r in roles.items() if r == role), "")
+
     q, k, qkv, mask = of("q"), of("k"), of("qkv"), of("mask")
     annotations = {p.name: p.annotation for p in sketch.parameters}
     first_is_batch = bool(re.search(r"[\[(]\s*n\s*,(\s*[\w*]+\s*,){1,3}", doc, re.I))
@@ -109,7 +120,7 @@ def read(sketch: Sketch) -> Reading:
         layout_of(found)
         for found in shapes_in(notes.get(q, ""), first_is_batch) or shapes_in(annotations.get(q, ""))
     ]
-    layouts = [found for found in stated if found] or [
+    layouts: Sequence[str | None] = [found for found in stated if found] or [
         layout_from_name(sketch.name),
         layout_of(free_shape(notes.get("", ""))),
     ]
@@ -157,7 +168,7 @@ def _roles(parameters: tuple[Parameter, ...]) -> dict[str, str]:
     return roles
 
 
-def _unlike(layouts: list[str | None]) -> tuple[str, ...]:
+def _unlike(layouts: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(layout for layout in layouts if layout))
 
 
@@ -175,19 +186,22 @@ def _facts(sketch: Sketch, doc: str, notes: dict[str, str], roles: dict[str, str
     elif re.search(r"noncausal|bidirectional|full_attention", name) or not_causal:
         facts["causal"] = "none"
     elif re.search(r"causal|autoregress|decoder_self|masked_self", name) or re.search(
-        r"\bcausal|autoregressive|look[- ]?ahead|(never|not|cannot) (see|look|attend)\w* (at |to )?(the )?(future|later)",
+        r"\bcausal|autoregressive|look[- ]?ahead"
+        r"|(never|not|cannot) (see|look|attend)\w* (at |to )?(the )?(future|later)",
         rest,
     ):
         facts["causal"] = "built-in"
     if re.search(
-        r"bottom.?right|last query\b.{0,60}\blast key|newest query sees every|decod\w+ with a (kv |key/value )?cache",
+        r"bottom.?right|last query\b.{0,60}\blast key|newest query sees every"
+        r"|decod\w+ with a (kv |key/value )?cache",
         text,
     ):
         facts["corner"] = "bottom-right"
     elif re.search(r"top.?left|first query\b.{0,40}\bfirst key|counted from the first key", text):
         facts["corner"] = "top-left"
     if re.search(
-        r"strictly (causal|earlier|before|past)|self[- ]excluded|exclud\w+ (it)?self|only (strictly )?earlier|not itself|excluding the (query|token) itself",
+        r"strictly (causal|earlier|before|past)|self[- ]excluded|exclud\w+ (it)?self"
+        r"|only (strictly )?earlier|not itself|excluding the (query|token) itself",
         text,
     ):
         facts["self_visible"] = False
@@ -198,12 +212,17 @@ def _facts(sketch: Sketch, doc: str, notes: dict[str, str], roles: dict[str, str
         facts["empty_rows"] = "zero"
     if re.search(r"uninitiali[sz]ed|garbage|(may|can) (hold|contain|be) (nan|anything|inf)", text):
         facts["hidden_nan"] = "isolated"
+    if re.search(
+        r"\bhalf\b|float16|fp16|bf16|mixed precision|autocast|any float|every float|float dtype", text
+    ):
+        facts["half"] = True
     if re.search(r"(unscaled|no scal(e|ing)|without scal(e|ing)|not scaled)\b", text):
         facts["scale"] = 1.0
     if re.search(r"\b(averag\w+|mean) over (the )?heads|head[- ]averaged", text):
         facts["weights"] = "averaged"
     elif re.search(
-        r"per[- ]head weights|weights[^.]{0,30}\bper head|weights[^.\n]{0,12}[\[(]b(atch)?, ?(h\b|heads|num_heads)",
+        r"per[- ]head weights|weights[^.]{0,30}\bper head"
+        r"|weights[^.\n]{0,12}[\[(]b(atch)?, ?(h\b|heads|num_heads)",
         text,
     ):
         facts["weights"] = "per head"
@@ -212,7 +231,8 @@ def _facts(sketch: Sketch, doc: str, notes: dict[str, str], roles: dict[str, str
 
 def _window_counts(text: str) -> str | None:
     if re.search(
-        r"itself included|including itself|itself and|included|keys (each|a|that a) query sees|counts? (the )?(query )?itself|inclusive",
+        r"itself included|including itself|itself and|included"
+        r"|keys (each|a|that a) query sees|counts? (the )?(query )?itself|inclusive",
         text,
         re.I,
     ):

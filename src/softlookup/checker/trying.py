@@ -61,15 +61,20 @@ class Trial:
 
     @property
     def ran(self) -> bool:
+        """True when an output came back."""
         return self.seen.output is not None
 
 
 def reason_of(seen: Observation, result: Any) -> str:
+    """Return in words why an answer is no output: what was raised, or what came instead."""
     if seen.failure is not None:
         where = f" (line {seen.failure.line})" if seen.failure.line else ""
-        return f"{seen.failure.kind}: {seen.failure.message.splitlines()[0][:160] if seen.failure.message else ''}{where}"
+        first = seen.failure.message.partition("\n")[0][:160]
+        return f"{seen.failure.kind}: {first}{where}"
     shapes = [tuple(leaf.shape) for leaf in leaves(result)]
-    return f"a result of shape {shapes}" if shapes else f"a result without tensors ({type(result).__name__})"
+    if shapes:
+        return f"a result of shape {shapes}"
+    return f"a result without tensors: {result}"[:120] if result is not None else "no result (None)"
 
 
 _LAYOUTS = ("B H T d", "B T H d", "B T d", "T d", "H T d", "T H d", "(B H) T d", "T B d", "B H d T", "B d T")
@@ -109,6 +114,12 @@ class Trying:
         return next(probe.case for probe in suite(plan.abilities, self.dtype) if probe.name == name)
 
 
+def _not_understood(trying: Trying) -> str:
+    known = trying.reading.roles
+    strange = [p.name for p in trying.sketch.parameters if p.required and p.name not in known]
+    return f"{', '.join(strange)}: no default, and no meaning that is known here" if strange else ""
+
+
 def cannot_adapt(trying: Trying, failures: list[tuple[str, int | None]]) -> CannotAdaptError:
     """Return the error that says what was tried and what came most often."""
     common = max(failures, key=failures.count) if failures else ("", None)
@@ -116,7 +127,9 @@ def cannot_adapt(trying: Trying, failures: list[tuple[str, int | None]]) -> Cann
         f"{trying.sketch.name}: no way was found to call it as attention.",
         expected="an output with the query's axes and the values' width, for one of the layouts "
         + ", ".join(candidate_layouts(trying.reading)),
-        got=common[0] or f"parameters ({', '.join(p.name for p in trying.sketch.parameters)})",
+        got=common[0]
+        or _not_understood(trying)
+        or f"parameters ({', '.join(p.name for p in trying.sketch.parameters)})",
         hint="declare it: --layout 'B H T d', or wrap it in a function f(q, k, v, allowed_mask=None)",
     )
     problem.line = common[1]

@@ -15,7 +15,17 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from softlookup.checker.calls import Answer, Backward, Call, Failure, Parameter, Recorded, Sketch, Value
+from softlookup.checker.calls import (
+    Answer,
+    Backward,
+    Call,
+    Failure,
+    Parameter,
+    Recorded,
+    Sketch,
+    StandIn,
+    Value,
+)
 
 _DTYPES = {
     torch.float64: "F64",
@@ -95,6 +105,8 @@ def write_value(value: Value, tensors: Tensors) -> Any:
         return {
             "dict": [[write_value(key, tensors), write_value(item, tensors)] for key, item in value.items()]
         }
+    if isinstance(value, StandIn):
+        return {"stand-in": {name: write_value(item, tensors) for name, item in vars(value).items()}}
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):
@@ -115,6 +127,8 @@ def read_value(data: Any, tensors: list[Tensor]) -> Value:
         return tuple(read_value(item, tensors) for item in content)
     if kind == "dict":
         return {read_value(key, tensors): read_value(item, tensors) for key, item in content}
+    if kind == "stand-in":
+        return StandIn(**{name: read_value(item, tensors) for name, item in content.items()})
     if kind == "dtype":
         return getattr(torch, content)
     if kind == "device":

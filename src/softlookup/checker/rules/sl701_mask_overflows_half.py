@@ -28,9 +28,11 @@ LINE = ("join", "hide")
 
 
 def judge(evidence: Evidence) -> Judgement | None:
+    """A fill that only float16 cannot hold is a note, unless half precision is declared."""
     for seen in evidence.probes("half"):
         if seen.case.q.dtype == torch.float16 and (effect := _overflow(evidence, seen)):
-            return Judgement({"probe": seen.probe, "effect": effect}, seen_in=seen)
+            wrong = bool(evidence.contract.half) or evidence.contract.dtype == "float16"
+            return Judgement({"probe": seen.probe, "effect": effect}, wrong=wrong, seen_in=seen)
     for seen in evidence.probes("empty-row"):
         if _masked_once_only(seen):
             facts = {"probe": seen.probe, "effect": "two fills add up to -inf"}

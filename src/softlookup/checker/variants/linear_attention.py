@@ -3,23 +3,29 @@
 Seen in: Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from softlookup.terms import Case
 
 HINTS = ("linear", "kernel", "feature", "elu", "phi")
-VARIANTS = ("elu + 1", "relu", "relu squared", "exp")
+VARIANTS = tuple(
+    (features, guard)
+    for features in ("elu + 1", "relu", "relu squared", "exp")
+    for guard in ("none", "clamp", "added")
+)
 
 
-def score(q: Tensor, k: Tensor, case: Case, variant: str) -> Tensor:
-    maps = {
+def score(q: Tensor, k: Tensor, case: Case, variant: tuple[str, str]) -> Tensor:
+    maps: dict[str, Callable[[Tensor], Tensor]] = {
         "elu + 1": lambda x: torch.nn.functional.elu(x) + 1,
         "relu": torch.relu,
         "relu squared": lambda x: torch.relu(x) ** 2,
         "exp": torch.exp,
     }
-    return maps[variant](q) @ maps[variant](k).transpose(-2, -1)
+    return maps[variant[0]](q) @ maps[variant[0]](k).transpose(-2, -1)
 
 
 def scale(scores: Tensor, case: Case) -> Tensor:
@@ -30,5 +36,6 @@ def hide(scores: Tensor, allowed: Tensor | None, case: Case) -> Tensor:
     return scores if allowed is None else scores.masked_fill(~allowed, 0.0)
 
 
-def normalize(scores: Tensor, case: Case) -> Tensor:
-    return scores / scores.sum(dim=-1, keepdim=True)
+def normalize(scores: Tensor, case: Case, variant: tuple[str, str]) -> Tensor:
+    total = scores.sum(dim=-1, keepdim=True)
+    return scores / {"none": total, "clamp": total.clamp(min=1e-6), "added": total + 1e-6}[variant[1]]
