@@ -80,7 +80,8 @@ class FindingWriter:
     def _sums_may_cancel(self) -> bool:
         """Weights without an exponential have totals near 0: their rounding has no budget."""
         hypothesis = self.explanation.hypothesis
-        return hypothesis is not None and any(e.name.startswith("linear-attention") for e in hypothesis.entries)
+        entries = hypothesis.entries if hypothesis is not None else ()
+        return any(entry.name.startswith("linear-attention") for entry in entries)
 
     def _named(self, entry: Entry) -> Finding:
         seen = self._clearest()

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from softlookup.checker.abilities import Abilities, Probe
-from softlookup.checker.calls import Answer, Backward, Call, Parameter, StandIn, Target, Value
+from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, Value
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
+from softlookup.checker.plain_values import values_by_role
 from softlookup.checker.spelling import MaskSpelling, sizes_of
-from softlookup.masks.linear_distance import slopes
 from softlookup.terms import Case, Contract
 
 
@@ -34,9 +34,8 @@ class Plan:
     window_counts: str = "keys"
     abilities: Abilities = field(default_factory=Abilities)
     contract: Contract = field(default_factory=Contract)
-    unspelled: tuple[str, str] | None = (
-        None  # a mask parameter that takes none of our masks, and what it says
-    )
+    #: A mask parameter that takes none of our masks, and what it says.
+    unspelled: tuple[str, str] | None = None
     output_path: tuple[int | str, ...] = ()  # where the output sits in the result
     flags: dict[str, Value] = field(default_factory=dict)  # optional switches passed as they are
 
@@ -47,12 +46,11 @@ class Plan:
     def spell(self, probe: Probe, *, record: bool = False) -> Call | None:
         """Write the call for a probe; None when the target has no way to be asked this."""
         values: dict[str, Value] = dict(self.flags)
-        case = probe.case
         for name, role in self.roles.items():
             if name in values:
                 continue
             try:
-                value = self._value(role, name, case, probe)
+                value = self._value(role, name, probe)
             except _CannotSayError:
                 return None
             if value is not _LEAVE_OUT:
@@ -78,7 +76,8 @@ class Plan:
             seed=probe.seed,
         )
 
-    def _value(self, role: str, name: str, case: Case, probe: Probe) -> Value:
+    def _value(self, role: str, name: str, probe: Probe) -> Value:
+        case = probe.case
         required = any(p.name == name and p.required for p in self.parameters)
         if role in {"q", "x"}:
             return arrange(case.q, self.layout, case.k.shape[1])
@@ -87,74 +86,50 @@ class Plan:
         if role == "qkv":
             return self._packed(case)
         if role in {"mask", "lengths"}:
-            if self.mask is None or name != self.mask.parameter:
-                return None if required else _LEAVE_OUT
-            asked = case.allowed_mask is not None or (
-                self.mask.kind == "additive" and case.additive_bias is not None
-            )
-            if not asked and not self.mask_required:
-                return _LEAVE_OUT
-            mask = self.mask.write(case, as_integers=probe.integer_mask)
-            if mask is None:
-                raise _CannotSayError
-            return mask
-        simple: dict[str, Value] = {
-            "heads": case.q.shape[1],
-            "kv_heads": case.k.shape[1],
-            "training": name == "deterministic",
-            "dropout": 0.0,
-            "gqa": case.k.shape[1] != case.q.shape[1],
-            "causal": case.causal is not None,
-            "scale": case.scale,
-            "temperature": 1 / case.scale if case.scale else math.sqrt(case.q.shape[-1]),
-            "sink": torch.zeros(case.q.shape[1], dtype=case.q.dtype),
-            "block": 4,
-            "layer": StandIn(
-                training=False,
-                num_key_value_groups=case.q.shape[1] // case.k.shape[1],
-                num_heads=case.q.shape[1],
-                num_attention_heads=case.q.shape[1],
-                num_key_value_heads=case.k.shape[1],
-                head_dim=case.q.shape[-1],
-                scaling=case.scale or 1 / math.sqrt(case.q.shape[-1]),
-                scale=case.scale or 1 / math.sqrt(case.q.shape[-1]),
-                is_causal=False,
-                layer_idx=0,
-                sliding_window=None,
-                attention_dropout=0.0,
-            ),
-            "slopes": torch.tensor(slopes(case.q.shape[1]), dtype=case.q.dtype),
-        }
+            return self._mask_value(name, required, probe)
         if role == "bias":
-            if case.additive_bias is None and not required:
-                return _LEAVE_OUT
-            none = torch.zeros(1, 1, 1, 1, dtype=case.q.dtype)
-            bias = none if case.additive_bias is None else case.additive_bias
-            axes = ("1", "1", "T_q", "T_k") if len(axes_of(self.layout)) == 4 else ("T_q", "T_k")
-            return arrange_mask(bias.expand(1, 1, case.q.shape[-2], case.k.shape[-2]), axes, sizes_of(case))
+            return self._bias_value(case) if required or case.additive_bias is not None else _LEAVE_OUT
         if role == "window":
-            if case.window is None or self.abilities.fixed_window is not None:
-                return (
-                    case.q.shape[-2] + case.k.shape[-2]
-                    if required or self._default_is_number(name)
-                    else _LEAVE_OUT
-                )
-            return case.window if self.window_counts == "keys" else case.window - 1
+            return self._window_value(name, required, case)
         if role == "documents":
-            if case.document_ids is None and not required:
-                return _LEAVE_OUT
-            ids = case.document_ids
-            ids = torch.zeros(case.q.shape[0], case.k.shape[-2], dtype=torch.long) if ids is None else ids
-            return ids if self.abilities.batch else ids[0]
-        if (
-            role in {"scale", "dropout", "block", "temperature"}
-            and not required
-            and (role != "scale" or case.scale is None)
-        ):
+            return self._document_value(case) if required or case.document_ids is not None else _LEAVE_OUT
+        if role in {"dropout", "block", "temperature"} and not required:
+            return _LEAVE_OUT
+        if role == "scale" and case.scale is None and not required:
             return _LEAVE_OUT
         if role == "scale" and case.scale is None:
             return 1 / math.sqrt(case.q.shape[-1])
-        return simple.get(role, _LEAVE_OUT)
+        return values_by_role(name, case).get(role, _LEAVE_OUT)
+
+    def _mask_value(self, name: str, required: bool, probe: Probe) -> Value:
+        spelling, case = self.mask, probe.case
+        if spelling is None or name != spelling.parameter:
+            return None if required else _LEAVE_OUT
+        biased = spelling.kind == "additive" and case.additive_bias is not None
+        if case.allowed_mask is None and not biased and not self.mask_required:
+            return _LEAVE_OUT
+        mask = spelling.write(case, as_integers=probe.integer_mask)
+        if mask is None:
+            raise _CannotSayError
+        return mask
+
+    def _bias_value(self, case: Case) -> Tensor | None:
+        none = torch.zeros(1, 1, 1, 1, dtype=case.q.dtype)
+        bias = none if case.additive_bias is None else case.additive_bias
+        axes = ("1", "1", "T_q", "T_k") if len(axes_of(self.layout)) == 4 else ("T_q", "T_k")
+        return arrange_mask(bias.expand(1, 1, case.q.shape[-2], case.k.shape[-2]), axes, sizes_of(case))
+
+    def _window_value(self, name: str, required: bool, case: Case) -> Value:
+        if case.window is not None and self.abilities.fixed_window is None:
+            return case.window if self.window_counts == "keys" else case.window - 1
+        everything = case.q.shape[-2] + case.k.shape[-2]
+        return everything if required or self._default_is_number(name) else _LEAVE_OUT
+
+    def _document_value(self, case: Case) -> Tensor:
+        ids = case.document_ids
+        if ids is None:
+            ids = torch.zeros(case.q.shape[0], case.k.shape[-2], dtype=torch.long)
+        return ids if self.abilities.batch else ids[0]
 
     def _default_is_number(self, name: str) -> bool:
         """A window with a number as default hides keys even when nobody asks."""
