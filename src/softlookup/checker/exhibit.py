@@ -18,18 +18,21 @@ from softlookup.checker.trying import as_double
 from softlookup.terms import Case
 
 _HEADS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (2, 3), (1, 6), (2, 6), (4, 4))
-_LENGTHS = (3, 4, 2, 5, 7)
+_LENGTHS = (3, 4, 2, 5, 7, 1)
 _VISIBLE_DIFFERENCE = 1e-3
 
 
-def smallest(target: Target, plan: Plan, seen: Observation) -> dict[str, Any]:
+def smallest(target: Target, plan: Plan, seen: Observation, *, fully: bool = False) -> dict[str, Any]:
     """Shrink a failing case while the failure stays; return it as JSON values for the report.
 
     The values are the identity where the target allows it, so that its output shows its weights.
+    fully: the least elements of all; else three tokens, which show a pattern best, and the width as it was
     """
+    cases = _candidates(plan, seen.case)
+    if fully:
+        cases = sorted((_narrow(case, d) for case in cases for d in (1, 2, 4, 99)), key=_elements)[:160]
     probes = [
-        Probe(f"small {n}", case, integer_mask=seen.probe == "integer-mask")
-        for n, case in enumerate(_candidates(plan, seen.case))
+        Probe(f"small {n}", case, integer_mask=seen.probe == "integer-mask") for n, case in enumerate(cases)
     ]
     for answer in ask(target, plan, probes):
         if answer.output is None:
@@ -57,7 +60,17 @@ def _candidates(plan: Plan, case: Case) -> list[Case]:
             )
             for T_q, T_k in lengths if can.rectangular else [(T, T)]:
                 found.append(_cut(plan, case, (B, H, T_q, T_k)))
-    return found[:60]
+    return found
+
+
+def _narrow(case: Case, d: int) -> Case:
+    """The first features of queries and keys; of values too where they have the same width."""
+    v = case.v[..., :d] if case.v.shape[-1] == case.q.shape[-1] else case.v
+    return case.but(q=case.q[..., :d].clone(), k=case.k[..., :d].clone(), v=v.clone())
+
+
+def _elements(case: Case) -> int:
+    return case.q.numel() + case.k.numel() + case.v.numel()
 
 
 def _cut(plan: Plan, case: Case, sizes: tuple[int, int, int, int]) -> Case:

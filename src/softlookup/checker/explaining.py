@@ -95,8 +95,9 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
     # Two at once: only under the likeliest plans, and only what changes anything there.
     for place in sorted(range(len(looks)), key=lambda n: len(looks[n].failing))[:2]:
         look = looks[place]
-        known, single = (effective(h[place], look.scale, look.failing) for h in (variants, rules))
-        for both in (pairs(known, single), pairs(single, single)):
+        single = effective(rules[place], look.scale, look.failing)
+        # With a variant all rules count: what it assumes (a bias, a window) may be what they get wrong.
+        for both in (pairs(variants[place], rules[place]), pairs(single, single)):
             if matches := look.fitting(both):
                 return _explained(target, look, matches)
     least = min(looks, key=lambda look: len(look.failing))

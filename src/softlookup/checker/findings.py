@@ -22,7 +22,7 @@ _NEED_FORWARD = {"SL702", "SL805", "SL704", "SL403"}
 #: should not.
 _EXPLAIN_ALL = {"SL705", "SL801", "SL905"}
 #: Rules that say nothing of their own once a wrong forward value has a name: it is what moves them.
-_FOLLOW = {"SL401", "SL402", "SL404", "SL702", "SL705", "SL801", "SL905"}
+_FOLLOW = {"SL401", "SL402", "SL404", "SL702", "SL705", "SL801", "SL805", "SL905"}
 
 
 class FindingWriter:
@@ -100,7 +100,7 @@ class FindingWriter:
 
     def _unrecognised(self) -> Finding:
         seen = self._clearest()
-        facts = smallest(self.target, self.plan, seen)
+        facts = smallest(self.target, self.plan, seen, fully=True)
         return Finding(
             "SL000",
             "unrecognised",
