@@ -16,7 +16,7 @@ from torch import Tensor
 from softlookup import catalog
 from softlookup.attention import STEPS
 from softlookup.checker.evidence import Evidence
-from softlookup.checker.hypotheses import Hypothesis, hypotheses_of
+from softlookup.checker.hypotheses import hypotheses_of
 from softlookup.terms import Case, Contract
 
 Answers = tuple[Tensor, Tensor | None]  # output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]
@@ -78,7 +78,7 @@ def drawings() -> dict[str, dict[str, Any]]:
     nothing_seen = Evidence(Contract(), ())
     found = {}
     for entry in catalog.rules():
-        wrong = [partial(_predict, hypothesis) for hypothesis in hypotheses_of(entry, nothing_seen)]
+        wrong: list[Callable[[Case], Answers]] = [h.steps for h in hypotheses_of(entry, nothing_seen)]
         if not wrong and hasattr(module := entry.load(), "mutant"):
             wrong = [partial(_whole, module.mutant, integers=entry.name in INTEGER_MASKS)]
         if drawing := plainest(wrong):
@@ -102,13 +102,6 @@ def plainest(answers: Sequence[Callable[[Case], Answers]]) -> dict[str, Any] | N
                 return shown
             fallback = fallback or shown
     return fallback
-
-
-def _predict(hypothesis: Hypothesis, case: Case) -> Answers:
-    """Run the lookup with its replaced steps, and with whatever is wrong around it."""
-    around = hypothesis.edits.get("around")
-    answers: Answers = around(hypothesis.steps, case) if around else hypothesis.steps(case)
-    return answers
 
 
 def _whole(make: Callable[[], Callable[..., Any]], case: Case, *, integers: bool) -> Answers:

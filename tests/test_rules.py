@@ -150,6 +150,7 @@ def cases() -> list[Case]:
         "loud": loud.but(q=loud.q * 400),
         "low padding": low,
         "zero": zero,
+        "zero padding": zero.but(causal=None, allowed_mask=_padding([4, 3], 4)),
         "batch equals heads": _case(short, 7, allowed_mask=_padding([4, 2], 4)),
         "bias": _case(square, 8, additive_bias=_distance(6, 5, 5), causal="top-left"),
         "cutting bias": _case(square, 8, additive_bias=cut),
@@ -372,7 +373,8 @@ STRICT = Contract(
     empty_rows="zero",
     hidden_nan="isolated",
     weights="per head",
-    declared=frozenset({"empty_rows", "hidden_nan", "weights"}),
+    half=True,
+    declared=frozenset({"empty_rows", "hidden_nan", "weights", "half"}),
 )
 
 
@@ -392,7 +394,13 @@ def test_fused_attention_is_never_judged_wrong():
     assert [name for name, judgement in judged(attend).items() if judgement.wrong] == []
 
 
-CONVENTIONS = ("weights-averaged", "empty-row-nan", "empty-row-uniform", "hidden-nan-leaks")
+CONVENTIONS = (
+    "weights-averaged",
+    "empty-row-nan",
+    "empty-row-uniform",
+    "hidden-nan-leaks",
+    "mask-overflows-half",
+)
 #: What else a mutant cannot help showing.
 COMPANIONS = {"dropout-in-eval": {"error-above-plain"}}
 
