@@ -87,7 +87,6 @@ PLAIN = """
         ("score", "scores = q @ k.mT"),
         ("scale", "scores = scores / 2.0"),
         ("hide", "scores = scores.masked_fill(~mask, -1e9)"),
-        ("turn", "scores = scores.masked_fill(~mask, -1e9)"),
         ("normalize", "weights = scores.softmax(-1)"),
         ("mix", "return weights @ v"),
     ],
@@ -120,6 +119,7 @@ BY_HAND = """
 @pytest.mark.parametrize(
     ("step", "line"),
     [
+        ("turn", "allowed = mask[:, :1].bool() * torch.ones(4, 6)"),
         ("spread", "allowed = mask[:, :1].bool() * torch.ones(4, 6)"),
         ("join", "allowed = mask[:, :1].bool() * torch.ones(4, 6)"),
         ("repeat_kv_heads", "k = k.repeat(1, 1, 1, 1)"),
