@@ -95,7 +95,8 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
     # Two at once: only under the likeliest plans, and only what changes anything there.
     for place in sorted(range(len(looks)), key=lambda n: len(looks[n].failing))[:2]:
         look = looks[place]
-        single = effective(rules[place], look.scale, look.failing)
+        failing = {seen.probe for seen in look.failing}
+        single = effective(rules[place], look.scale, look.ordered, failing)
         # With a variant all rules count: what it assumes (a bias, a window) may be what they get wrong.
         for both in (pairs(variants[place], rules[place]), pairs(single, single)):
             if matches := look.fitting(both):

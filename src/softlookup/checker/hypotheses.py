@@ -148,18 +148,22 @@ def pairs(first: list[Hypothesis], second: list[Hypothesis]) -> Iterator[Hypothe
             yield from a.joined(b)
 
 
-def effective(hypotheses: list[Hypothesis], scale: Scale, failing: Sequence[Observation]) -> list[Hypothesis]:
+def effective(
+    hypotheses: list[Hypothesis], scale: Scale, ordered: Sequence[Observation], failing: set[str]
+) -> list[Hypothesis]:
     """Leave out those that change nothing here, and shapes of a rule that predict the same as another shape.
 
-    failing: observations that the reference misses; a few of them tell
+    ordered: every compared observation
+    failing: the probes that the reference misses: a hypothesis must change one of them
     """
-    plain = [seen for seen in failing if seen.probe not in STRAINED][:5] or list(failing)[:2]
-    cases = [scale.exact(seen.case) for seen in plain]
-    nothing = tuple(_rounded(REFERENCE, case) for case in cases)
+    told_twice = STRAINED | {"wide", "long-square"}  # these ask nothing that a smaller one does not ask
+    small = [s for s in ordered if s.probe not in told_twice and not s.probe.startswith("gradients")] or ordered[:3]
+    nothing = [_rounded(REFERENCE, scale.exact(seen.case)) for seen in small]
     kept: dict[Any, Hypothesis] = {}
     for hypothesis in hypotheses:
-        predicted = tuple(_rounded(hypothesis, case) for case in cases)
-        if predicted != nothing:
+        predicted = tuple(_rounded(hypothesis, scale.exact(seen.case)) for seen in small)
+        moved = (seen.probe in failing and a != b for seen, a, b in zip(small, predicted, nothing, strict=True))
+        if any(moved):
             kept.setdefault((hypothesis.entries, predicted), hypothesis)
     return list(kept.values())
 

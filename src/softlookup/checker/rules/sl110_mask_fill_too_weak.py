@@ -44,7 +44,7 @@ def VARIANTS(evidence: Evidence) -> Iterator[Variant]:  # noqa: N802
     )  # any number between ordinary scores and those of size reach
     yield from ((fill, "added", "all") for fill in COMMON if min(DELIBERATE, -reach) < fill < -1)
     # These leave no row in between: hidden keys get nothing, or everything; 0 stands for 1e-9 too.
-    extremes = [(0.0, 1.0), (-10.0, 1.0), (-50.0, 1.0), (1e9, 1.0)]
+    extremes = [(fill, 1.0) for fill in (0.0, -1.0, -5.0, -10.0, -50.0, 1e9)]
     for fill, factor in [*_measured(evidence), *extremes, *beyond]:
         if fill > min(DELIBERATE, -reach):
             for which in ("all", "mask", "mask last"):
