@@ -13,6 +13,7 @@ class Abilities:
 
     batch: bool = True
     heads: bool = True
+    one_kv_head: bool = False  # keys and values have no head axis
     grouped: bool = False  # H_kv < H
     rectangular: bool = True  # T_q != T_k
     own_value_width: bool = True  # d_v != d_head

@@ -41,6 +41,8 @@ class CaseBuilder:
             sizes = replace(sizes, B=1)
         if not can.heads:
             sizes = replace(sizes, H=1, H_kv=1)
+        elif can.one_kv_head:
+            sizes = replace(sizes, H_kv=1)
         elif not can.grouped:
             sizes = replace(sizes, H_kv=sizes.H)
         if not can.rectangular:

@@ -79,6 +79,8 @@ def shapes_in(text: str, first_is_batch: bool = False) -> list[tuple[str, ...]]:
         plain = re.sub(r"\s*\*\s*", "*", (inner[0] or inner[1]).strip())
         words = [w for w in re.split(r"[\s,×]+|\bx\b", plain) if w]
         axes = [_axis(word, place, len(words), first_is_batch) for place, word in enumerate(words)]
+        if axes.count("T") == 2 and words[-1].lower() in {"k", "v"}:
+            axes[-1] = "d"  # [B, T, HQ, K]: the last letter is a width
         if len(axes) > 1 and all(axes):
             found.append(tuple(str(axis) for axis in axes))
     return found

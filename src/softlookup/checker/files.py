@@ -139,6 +139,9 @@ def _not_attention(sketch: Sketch) -> str | None:
         return None
     required = [p for p in sketch.parameters if p.required]
     one_input = len(required) == 1 and role_of(required[0].name) in {"x", "qkv"}
+    hidden = bool(sketch.parameters) and {p.kind for p in sketch.parameters} <= {"*args", "**kwargs"}
+    if _says_attention(sketch) and hidden:
+        return None  # a decorator hides the signature
     if _says_attention(sketch) and sketch.kind == "function" and (len(required) in {3, 4, 5} or one_input):
         return None
     return "no queries, keys and values among its parameters"

@@ -43,12 +43,20 @@ class LayoutFinder(Trying):
 
     def layout(self) -> Plan:
         """Return the first plan under which the target runs, a right one if there is any."""
+        guesses = self._guesses()
+        trials, failures = self._tried(guesses)
+        if not trials and "scale" in self.reading.roles.values():
+            # A scale that may be None, and must not.
+            trials, _ = self._tried([plan.but(scale_always=True) for plan in guesses])
+        if not trials:
+            raise cannot_adapt(self, failures)
+        return self._pick(trials)
+
+    def _tried(self, guesses: list[Plan]) -> tuple[list[Trial], list[tuple[str, int | None]]]:
+        """Return the guesses that ran, and for the others what came instead and on which line."""
         trials: list[Trial] = []
-        guesses: list[tuple[Plan, Probe]] = []
-        for plan in self._guesses():
-            probe = Probe("plain", self.case(plan, "plain"))
-            guesses.append((plan, probe))
-        calls = [(plan, probe, plan.spell(probe)) for plan, probe in guesses]
+        probes = [Probe("plain", self.case(plan, "plain")) for plan in guesses]
+        calls = [(plan, probe, plan.spell(probe)) for plan, probe in zip(guesses, probes, strict=True)]
         asked = [(plan, probe, call) for plan, probe, call in calls if call is not None]
         answers = self.target.perform([call for _, _, call in asked])
         failures: list[tuple[str, int | None]] = []
@@ -64,9 +72,7 @@ class LayoutFinder(Trying):
             found = next((leaf for leaf in leaves(answer.result) if _is_output(plan, probe, leaf)), None)
             path = path_of(answer.result, found) if found is not None else ()
             trials.append(Trial(plan.but(output_path=path or ()), seen, self._nearest(seen), rank))
-        if not trials:
-            raise cannot_adapt(self, failures)
-        return self._pick(trials)
+        return trials, failures
 
     def _pick(self, trials: list[Trial]) -> Plan:
         """Prefer a layout in which the target is right, then one that allows different lengths."""
@@ -108,7 +114,7 @@ class LayoutFinder(Trying):
                         gradients=not packed,
                     )
                     plan = Plan(
-                        self.sketch.parameters,
+                        self.parameters,
                         roles,
                         layout=plain,
                         key_layout=self._key_layout(plain, roles),
@@ -119,6 +125,10 @@ class LayoutFinder(Trying):
                     if plan.key_layout is None and not packed and not one and rectangular:
                         flipped = _flip_last(plain)
                         plans += self._with_required_masks(plan.but(key_layout=flipped)) if flipped else []
+                    if layout in {"B H T d", "B T H d"} and not packed and rectangular:
+                        one_head = replace(can, one_kv_head=True)
+                        shared = plan.but(key_layout="B T d", value_layout="B T d", abilities=one_head)
+                        plans += self._with_required_masks(shared)
         return plans
 
     def _key_layout(self, layout: str, roles: dict[str, str]) -> str | None:
@@ -132,9 +142,7 @@ class LayoutFinder(Trying):
         roles = dict(self.reading.roles)
         known = set(roles.values())
         free = [
-            p.name
-            for p in self.sketch.parameters
-            if p.required and p.name not in roles and p.kind in _POSITIONAL
+            p.name for p in self.parameters if p.required and p.name not in roles and p.kind in _POSITIONAL
         ]
         if "qkv" in known or {"q", "k", "v"} <= known:
             return [roles]
@@ -146,15 +154,15 @@ class LayoutFinder(Trying):
                 else [["q", "k", "v"], ["k", "v", "q"], ["q", "v", "k"], ["v", "k", "q"]]
             )
             return [{**roles, **dict(zip(free, order, strict=False))} for order in orders]
-        if len(free) == 1 or any(p.name in {"x", "inputs", "tokens"} for p in self.sketch.parameters):
-            name = free[0] if free else self.sketch.parameters[0].name
+        if len(free) == 1 or any(p.name in {"x", "inputs", "tokens"} for p in self.parameters):
+            name = free[0] if free else self.parameters[0].name
             return [{**roles, name: "x"}, {**roles, name: "qkv"}]
         return []
 
     def _with_required_masks(self, plan: Plan) -> list[Plan]:
         """A mask without a default must be given even when it hides nothing."""
         name = next((n for n, role in plan.roles.items() if role in {"mask", "lengths"}), None)
-        if name is None or not any(p.name == name and p.required for p in self.sketch.parameters):
+        if name is None or not any(p.name == name and p.required for p in self.parameters):
             return [plan]
         plain = plan.but(mask_required=True)
         # None often means "no mask" even where the parameter has no default.
@@ -164,7 +172,7 @@ class LayoutFinder(Trying):
     def grouped(self, plan: Plan) -> Plan:
         """Return the plan with grouped heads, when the target takes fewer key/value heads."""
         can = plan.abilities
-        if not can.heads or can.one_source or plan.packed_layout or not can.rectangular:
+        if not can.heads or can.one_kv_head or can.one_source or plan.packed_layout or not can.rectangular:
             return plan
         grouped = plan.but(abilities=replace(can, grouped=True))
         seen = self.attempt(grouped, "plain")

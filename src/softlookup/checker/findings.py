@@ -7,10 +7,10 @@ from typing import Any
 from softlookup import catalog
 from softlookup.catalog import Entry
 from softlookup.checker.calls import Target
-from softlookup.checker.evidence import Judgement, Observation
+from softlookup.checker.evidence import Judgement, Observation, same
 from softlookup.checker.exhibit import smallest
 from softlookup.checker.explaining import Explanation, record
-from softlookup.checker.hypotheses import STRAINED
+from softlookup.checker.hypotheses import STRAINED, Hypothesis
 from softlookup.checker.locate import line_of
 from softlookup.terms import Finding
 
@@ -84,7 +84,7 @@ class FindingWriter:
         return any(entry.name.startswith("linear-attention") for entry in entries)
 
     def _named(self, entry: Entry) -> Finding:
-        seen = self._clearest()
+        seen = self._clearest(entry)
         facts = smallest(self.target, self.plan, seen)
         if self.explanation.alternatives:
             facts["alternatives"] = list(self.explanation.alternatives)
@@ -93,10 +93,18 @@ class FindingWriter:
             facts["shape"] = variant
         return self._finding(entry, entry.summary, self._line(entry, seen), facts)
 
-    def _clearest(self) -> Observation:
-        """The failing observation that is best shown: small, and with the fewest things asked at once."""
-        plain = [seen for seen in self.explanation.failing if seen.probe not in STRAINED]
-        return (plain or list(self.explanation.failing))[0]
+    def _clearest(self, entry: Entry | None = None) -> Observation:
+        """The failing observation that is best shown: small, and with the fewest things asked at once.
+
+        entry: one of several bugs; what the others explain alone does not show this one
+        """
+        failing = sorted(self.explanation.failing, key=lambda seen: seen.probe in STRAINED)
+        whole = self.explanation.hypothesis
+        if entry is not None and whole is not None and len(whole.rules) > 1:
+            others = _without(whole, entry)
+            showing = (seen for seen in failing if not same(others(seen.case), whole(seen.case)))
+            return next(showing, failing[0])
+        return failing[0]
 
     def _unrecognised(self) -> Finding:
         seen = self._clearest()
@@ -188,3 +196,12 @@ class FindingWriter:
                 )
             )
         return notes
+
+
+def _without(hypothesis: Hypothesis, entry: Entry) -> Hypothesis:
+    """Return the hypothesis with the steps of one of its rules put right."""
+    module = entry.load().__name__
+    kept = {
+        n: step for n, step in hypothesis.edits.items() if getattr(step, "func", step).__module__ != module
+    }
+    return Hypothesis(edits=kept)

@@ -157,12 +157,16 @@ def effective(
     failing: the probes that the reference misses: a hypothesis must change one of them
     """
     told_twice = STRAINED | {"wide", "long-square"}  # these ask nothing that a smaller one does not ask
-    small = [s for s in ordered if s.probe not in told_twice and not s.probe.startswith("gradients")] or ordered[:3]
+    small = [
+        s for s in ordered if s.probe not in told_twice and not s.probe.startswith("gradients")
+    ] or ordered[:3]
     nothing = [_rounded(REFERENCE, scale.exact(seen.case)) for seen in small]
     kept: dict[Any, Hypothesis] = {}
     for hypothesis in hypotheses:
         predicted = tuple(_rounded(hypothesis, scale.exact(seen.case)) for seen in small)
-        moved = (seen.probe in failing and a != b for seen, a, b in zip(small, predicted, nothing, strict=True))
+        moved = (
+            seen.probe in failing and a != b for seen, a, b in zip(small, predicted, nothing, strict=True)
+        )
         if any(moved):
             kept.setdefault((hypothesis.entries, predicted), hypothesis)
     return list(kept.values())

@@ -27,10 +27,12 @@ class Plan:
     roles: dict[str, str]  # parameter -> role; only these are passed
     layout: str = "B H T d"
     key_layout: str | None = None  # when it differs from layout
+    value_layout: str | None = None  # when it differs from layout
     packed_layout: str | None = None
     output_layout: str | None = None  # when it differs from layout
     mask: MaskSpelling | None = None
     mask_required: bool = False
+    scale_always: bool = False  # the scale may be left out, but then the target fails
     window_counts: str = "keys"
     abilities: Abilities = field(default_factory=Abilities)
     contract: Contract = field(default_factory=Contract)
@@ -85,6 +87,8 @@ class Plan:
             return arrange(case.k if role == "k" else case.v, self.layout_of(role))
         if role == "qkv":
             return self._packed(case)
+        if role == "unused":
+            return None if required else _LEAVE_OUT
         if role in {"mask", "lengths"}:
             return self._mask_value(name, required, probe)
         if role == "bias":
@@ -95,7 +99,7 @@ class Plan:
             return self._document_value(case) if required or case.document_ids is not None else _LEAVE_OUT
         if role in {"dropout", "block", "temperature"} and not required:
             return _LEAVE_OUT
-        if role == "scale" and case.scale is None and not required:
+        if role == "scale" and case.scale is None and not (required or self.scale_always):
             return _LEAVE_OUT
         if role == "scale" and case.scale is None:
             return 1 / math.sqrt(case.q.shape[-1])
@@ -146,8 +150,9 @@ class Plan:
 
     def layout_of(self, name: str) -> str:
         """The layout of q, k or v."""
-        if name == "k" and self.key_layout:
-            return self.key_layout
+        own = {"k": self.key_layout, "v": self.value_layout}.get(name)
+        if own:
+            return own
         return self.layout if name == "q" else self.layout.replace("H_kv G", "H")
 
     def _packed(self, case: Case) -> Tensor:

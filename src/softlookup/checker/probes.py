@@ -6,6 +6,8 @@ all axes equal, where a wrong broadcast is accepted in silence.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 from softlookup.checker.abilities import Abilities, Probe
@@ -21,12 +23,20 @@ from softlookup.checker.cases import (
 from softlookup.terms import Case
 
 
+@lru_cache(maxsize=512)
+def plain_case(can: Abilities, dtype: torch.dtype = torch.float32) -> Case:
+    """Return the case of the first probe: enough to see whether a guess runs at all."""
+    build = CaseBuilder(can, dtype)
+    return build.case(1, build.sizes())
+
+
+@lru_cache(maxsize=64)
 def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
     """Return every probe that the abilities allow."""
     build = CaseBuilder(can, dtype)
     square = build.sizes(T_k=5)
     probes = [
-        Probe("plain", build.case(1, build.sizes())),
+        Probe("plain", plain_case(can, dtype)),
         Probe("square", build.case(2, square)),
         Probe("wide", build.case(9, build.sizes(d_head=12, d_v=6))),
         Probe("large", build.case(3, build.sizes(), gain=40.0)),

@@ -47,9 +47,10 @@ _ROLES = {
     r"_?(ids?|idx|index|indices)|documents|segments",
     "lengths": r"(key_|k_|kv_|seq_|src_|source_|memory_|mem_|valid_|actual_|x_)?_?"
     r"(lens?|lengths?|seq_?lens?)|seqlens?(_k)?",
+    "sink": r".*sinks?(_.*)?",
+    "unused": r"(attn_|attention_)?drop(out)?_mask|(layer_)?head_mask|rng|generator|seed",
     "mask": r".*mask.*|keep|visible|allowed|valid|is_pad|is_real|blocked|not_pad|pad",
     "bias": r"(attn_|attention_|position_|pos_|rel_pos_|relative_|rel_|additive_|score_|alibi_)?_?bias|alibi",
-    "sink": r"sinks?|sink_logits?|attn_sinks?",
     "slopes": r"(alibi_)?slopes?",
     "block": r"(q_|k_|kv_|key_|query_)?(block|chunk|tile)(_size|_len|_q|_k|_m|_n)?|b[rc]",
     "layer": r"module|layer|attn_module|attn_layer|mod",

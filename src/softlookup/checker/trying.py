@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from softlookup.attention import STEPS
 from softlookup.checker.abilities import Probe
-from softlookup.checker.calls import Target
+from softlookup.checker.calls import Parameter, Target
 from softlookup.checker.evidence import Observation
 from softlookup.checker.plan import Plan, ask, leaves
-from softlookup.checker.probes import suite
+from softlookup.checker.probes import plain_case, suite
 from softlookup.checker.reading import Reading
 from softlookup.terms import Case, Contract, SoftlookupError
 
@@ -98,6 +98,11 @@ class Trying:
         self.sketch = target.sketch
         self.reading = reading
         self.declared = declared
+        self.parameters = target.sketch.parameters
+        if self.parameters and {p.kind for p in self.parameters} <= {"*args", "**kwargs"}:
+            # A decorator that hides the signature: three tensors by position.
+            self.parameters = tuple(Parameter(name, "positional-only", True) for name in ("q", "k", "v"))
+            self.reading = replace(reading, roles={"q": "q", "k": "k", "v": "v"})
         self.dtype = getattr(torch, declared.dtype or "float32")
 
     def attempt(self, plan: Plan, name: str, *, case: Case | None = None) -> Observation:
@@ -111,6 +116,8 @@ class Trying:
 
     def case(self, plan: Plan, name: str) -> Case:
         """Return the case of a probe."""
+        if name == "plain":
+            return plain_case(plan.abilities, self.dtype)
         return next(probe.case for probe in suite(plan.abilities, self.dtype) if probe.name == name)
 
 
@@ -121,8 +128,12 @@ def _not_understood(trying: Trying) -> str:
 
 
 def cannot_adapt(trying: Trying, failures: list[tuple[str, int | None]]) -> CannotAdaptError:
-    """Return the error that says what was tried and what came most often."""
-    common = max(failures, key=failures.count) if failures else ("", None)
+    """Return the error that says what was tried, and what stopped the attempt that came furthest."""
+    common = (
+        max(failures, key=lambda failure: (failure[1] or 0, failures.count(failure)))
+        if failures
+        else ("", None)
+    )
     problem = CannotAdaptError(
         f"{trying.sketch.name}: no way was found to call it as attention.",
         expected="an output with the query's axes and the values' width, for one of the layouts "
