@@ -102,7 +102,7 @@ class FindingWriter:
         whole = self.explanation.hypothesis
         if entry is not None and whole is not None and len(whole.rules) > 1:
             others = _without(whole, entry)
-            showing = (seen for seen in failing if not same(others(seen.case), whole(seen.case)))
+            showing = (seen for seen in failing if _differ(others, whole, seen))
             return next(showing, failing[0])
         return failing[0]
 
@@ -205,3 +205,11 @@ def _without(hypothesis: Hypothesis, entry: Entry) -> Hypothesis:
         n: step for n, step in hypothesis.edits.items() if getattr(step, "func", step).__module__ != module
     }
     return Hypothesis(edits=kept)
+
+
+def _differ(one: Hypothesis, other: Hypothesis, seen: Observation) -> bool:
+    """Say whether two hypotheses predict different answers; one that cannot be run predicts none."""
+    try:
+        return not same(one(seen.case), other(seen.case))
+    except (RuntimeError, IndexError, ValueError):
+        return True
