@@ -25,6 +25,7 @@ PROMISES = {
     "empty-row-nan": Contract(empty_rows="zero"),
     "empty-row-uniform": Contract(empty_rows="zero"),
     "hidden-nan-leaks": Contract(hidden_nan="isolated"),
+    "mask-overflows-half": Contract(half=True),
 }
 #: bfloat16 has the range of float32, so this bug shows in float16 only.
 HALF = {"mask-overflows-half": "float16"}

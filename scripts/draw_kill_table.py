@@ -1,4 +1,4 @@
-"""Put every bug of tests/kill to the checker and draw the table of what was named. Used by write_confusion.py."""
+"""Put every bug of tests/kill to the checker and draw the table of what was named, for write_confusion.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from checker_corpus import PAIRS, SINGLES, STYLES, UNKNOWN, diagnosis_of_style, half_of, killed  # noqa: E402
+from checker_corpus import PAIRS, SINGLES, STYLES, UNKNOWN, diagnosis_of_style, half_of, killed
 
 HEAD = """# Kill table
 

@@ -23,7 +23,9 @@ from draw_kill_table import kill_page, rows_missing, words_for
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 PAGE, DATA, KILLS = REFERENCE / "confusion.md", REFERENCE / "confusion.json", REFERENCE / "kill-table.md"
 GENERATED = "<!-- Written by scripts/write_confusion.py. -->\n"
-COMMAND = "Measured by\n`python scripts/write_confusion.py`; with `--check` it says whether a rule or a mutant is missing."
+COMMAND = (
+    "Measured by\n`python scripts/write_confusion.py`; `--check` says whether a rule or a mutant is missing."
+)
 HEAD = """# Confusion table
 
 {generated}
@@ -37,9 +39,9 @@ function. `itself` means that this rule was named and nothing else was. {command
 ALIKE = """
 ## Rules that hide each other
 
-The wrong steps of one line give the same answers on every probe that naming goes by, so values cannot tell them
-apart: the recorded calls decide (a product with the mask, or a fill), else the first one is named and the
-others stand as alternatives in its evidence. No other wrong steps of different rules answer alike.
+The wrong steps of one line give the same answers on every probe that naming goes by, so values cannot tell
+them apart: the recorded calls decide (a product with the mask, or a fill), else the first one is named and
+the others stand as alternatives in its evidence. No other wrong steps of different rules answer alike.
 """
 
 
@@ -98,15 +100,19 @@ def _tally(own: str, rule: dict[str, Any], key: str) -> str:
 def drifted() -> list[str]:
     """Return what the committed documents miss. Nothing is examined again."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
-    known = {(name, shape) for name, rule in data["rules"].items() for shape in rule["shapes"]}
-    now = {(mutant.entry.name, shape_of(mutant)) for mutant in mutants()}
-    missing = [f"{PAGE.name}: {name} {shape} is new or gone" for name, shape in sorted(now ^ known)]
+    now = {mutant.entry.name for mutant in mutants()}
+    missing = [f"{PAGE.name}: {name} is new or gone" for name in sorted(now ^ data["rules"].keys())]
     if PAGE.read_text(encoding="utf-8") != confusion_page(data):
         missing.append(f"{PAGE.name}: not what {DATA.name} says")
-    if data["alike"] != alike():
+    if _rules_in(data["alike"]) != _rules_in(alike()):
         missing.append(f"{PAGE.name}: other rules answer alike now")
     rows = rows_missing(KILLS.read_text(encoding="utf-8"))
     return missing + [f"{KILLS.name}: new or gone: {row}" for row in rows]
+
+
+def _rules_in(groups: list[list[str]]) -> set[frozenset[str]]:
+    """Return which rules share a group, whatever their shapes are called."""
+    return {frozenset(label.split(" ")[0] for label in group) for group in groups}
 
 
 def main(arguments: list[str]) -> int:

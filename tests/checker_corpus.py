@@ -54,7 +54,11 @@ def killed(rules, style, dtype=None):
     """Return the diagnosis of a file with these bugs, and the lines that may be named in it."""
     with tempfile.TemporaryDirectory() as folder:
         path, _ = build_all(rules, style, Path(folder))
-        promised = {name: value for rule in rules for name, value in mutant_of(rule, style).contract.items()}
+        promised = {}
+        for mutant in (mutant_of(rule, style) for rule in rules):
+            promised |= mutant.contract
+            if mutant.dtype == "float16":  # no bug, until somebody promises to run in half precision
+                promised["half"] = True
         return _examined(path, None, _promises(promised, dtype)), accepted_lines(path)
 
 
