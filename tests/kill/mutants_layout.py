@@ -221,7 +221,7 @@ EMPTY_ROWS = {
         patch(
             "matmul_bthd",
             MATMUL_HIDE,
-            '    scores = scores - torch.where(blocked, float("inf"), 0.0)\n',
+            '    scores = scores - torch.where(blocked, float("inf"), 0.0).to(scores.dtype)\n',
             shows="weights = scores.softmax(-1)",
         ),
         patch(
