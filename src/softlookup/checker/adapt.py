@@ -16,6 +16,7 @@ from softlookup.checker.find_masks import MaskFinder
 from softlookup.checker.find_rules import RuleFinder
 from softlookup.checker.plan import Plan
 from softlookup.checker.reading import Reading, read
+from softlookup.checker.trying import CannotAdaptError
 from softlookup.terms import Contract
 
 
@@ -38,7 +39,16 @@ class Adapter:
 
         Raises: CannotAdaptError when no guess makes the target return an output of the right shape.
         """
-        known = (self.target, self.reading, self.declared)
+        try:
+            return self._plans_in(self.declared)
+        except CannotAdaptError:
+            if self.declared.dtype not in {"float16", "bfloat16"}:
+                raise
+            # What raises only in half precision is to be judged there, not here.
+            return self._plans_in(replace(self.declared, dtype="float32"))
+
+    def _plans_in(self, declared: Contract) -> list[Plan]:
+        known = (self.target, self.reading, declared)
         layouts, rules = LayoutFinder(*known), RuleFinder(*known)
         plan = rules.window(rules.causality(layouts.grouped(layouts.layout())))
         found = [self._finish(candidate) for candidate in MaskFinder(*known).masks(plan)]

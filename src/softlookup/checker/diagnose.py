@@ -15,7 +15,7 @@ import torch
 
 from softlookup.checker.adapt import Adapter
 from softlookup.checker.calls import Sketch, Target
-from softlookup.checker.evidence import Observation
+from softlookup.checker.evidence import Observation, same
 from softlookup.checker.explaining import Explanation, explain_forward, look_at
 from softlookup.checker.findings import FindingWriter
 from softlookup.checker.target import LocalTarget
@@ -144,4 +144,8 @@ def _empty_rows(seen: Observation) -> Any:
         return None
     if rows.isnan().any():
         return "nan"
-    return "zero" if not rows.any() else "uniform"
+    if not rows.any():
+        return "zero"
+    every = seen.case.v.mean(dim=-2).repeat_interleave(seen.case.q.shape[1] // seen.case.v.shape[1], dim=1)
+    average = every[:, :, None].expand(seen.output.shape)[~seen.real_rows]
+    return "uniform" if same(rows, average) else None

@@ -14,7 +14,6 @@ from softlookup.checker.layouts import axes_of, restore
 from softlookup.checker.plan import Plan, leaves, path_of
 from softlookup.checker.spelling import sizes_of
 from softlookup.checker.trying import (
-    QUICK_TOLERANCE,
     Trial,
     Trying,
     candidate_layouts,
@@ -82,7 +81,7 @@ class LayoutFinder(Trying):
             first.setdefault((p.layout, p.key_layout, p.packed_layout, str(p.roles), p.mask), trial)
         return min(
             first.values(),
-            key=lambda t: (t.error > QUICK_TOLERANCE, not t.plan.abilities.rectangular, t.rank),
+            key=lambda t: (t.error > self.tolerance, not t.plan.abilities.rectangular, t.rank),
         ).plan
 
     def _nearest(self, seen: Observation) -> float:

@@ -9,7 +9,7 @@ from softlookup.checker.layouts import axes_of
 from softlookup.checker.plan import Plan
 from softlookup.checker.reading import Reading
 from softlookup.checker.spelling import MaskSpelling
-from softlookup.checker.trying import QUICK_TOLERANCE, Trial, Trying, cannot_adapt, distance, reason_of
+from softlookup.checker.trying import Trial, Trying, cannot_adapt, distance, reason_of
 
 
 class MaskFinder(Trying):
@@ -28,9 +28,9 @@ class MaskFinder(Trying):
             for rank, spelling in enumerate(spellings_of(plan, name, self.reading)):
                 for unless_masked in (False, True) if self._may_replace_causal(plan) else (False,):
                     trials.append(self._mask_trial(plan, spelling, rank, unless_masked))
-                if trials[-1].error < QUICK_TOLERANCE:
+                if trials[-1].error < self.tolerance:
                     return [trials[-1].plan]
-            right = [trial for trial in trials if trial.error < QUICK_TOLERANCE]
+            right = [trial for trial in trials if trial.error < self.tolerance]
             if right:
                 return [right[0].plan]
         # A mask on the wrong axis runs only where the sizes happen to be equal.

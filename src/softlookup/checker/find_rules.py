@@ -7,7 +7,7 @@ from dataclasses import replace
 from softlookup.checker.abilities import Probe
 from softlookup.checker.evidence import Observation
 from softlookup.checker.plan import Plan
-from softlookup.checker.trying import QUICK_TOLERANCE, Trying, distance
+from softlookup.checker.trying import Trying, distance
 from softlookup.terms import Case, Corner
 
 
@@ -31,7 +31,7 @@ class RuleFinder(Trying):
         seen = self.attempt(plan, "corner", case=case)
         corners: tuple[Corner, ...] = ("top-left", "bottom-right")
         nearest = min(corners, key=lambda corner: distance(seen, case.but(causal=corner)))
-        if distance(seen, case.but(causal=nearest)) > QUICK_TOLERANCE:
+        if distance(seen, case.but(causal=nearest)) > self.tolerance:
             nearest = self._corner_by_influence(plan, case) or nearest
         return plan.but(abilities=replace(can, corner=nearest))
 
@@ -90,8 +90,8 @@ class RuleFinder(Trying):
         for counts in readings:
             for ahead in (False,) if causal else (False, True):
                 attempt = plan.but(window_counts=counts, abilities=replace(can, window_ahead=ahead))
-                if self._window_error(attempt, ahead, causal) < QUICK_TOLERANCE:
-                    both_ways = can.causal and self._window_error(attempt, True, None) < QUICK_TOLERANCE
+                if self._window_error(attempt, ahead, causal) < self.tolerance:
+                    both_ways = can.causal and self._window_error(attempt, True, None) < self.tolerance
                     return attempt.but(abilities=replace(attempt.abilities, window_ahead_alone=both_ways))
         return plan
 

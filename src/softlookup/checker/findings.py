@@ -186,6 +186,10 @@ class FindingWriter:
                     "Hidden keys get a finite number: scores below it would let them in.",
                 )
             )
+        if self.plan.contract.corner == "top-left" and not self.plan.contract.declares("corner"):
+            entry = catalog.find_rule("SL104")
+            text = "When T_q != T_k the causal corner is top-left: wrong with a key/value cache."
+            notes.append(Finding(entry.code, entry.name, text))
         if can.always_causal and not self.plan.contract.declares("causal"):
             entry = catalog.find_rule("SL121")
             notes.append(

@@ -16,9 +16,6 @@ from softlookup.checker.probes import plain_case, suite
 from softlookup.checker.reading import Reading
 from softlookup.terms import Case, Contract, SoftlookupError
 
-#: float32 answers either agree to about 1e-6 or differ by far more than this.
-QUICK_TOLERANCE = 1e-3
-
 
 class CannotAdaptError(SoftlookupError):
     """No way was found to call the target; the words say what was tried."""
@@ -103,7 +100,9 @@ class Trying:
             # A decorator that hides the signature: three tensors by position.
             self.parameters = tuple(Parameter(name, "positional-only", True) for name in ("q", "k", "v"))
             self.reading = replace(reading, roles={"q": "q", "k": "k", "v": "v"})
-        self.dtype = getattr(torch, declared.dtype or "float32")
+        self.dtype: torch.dtype = getattr(torch, declared.dtype or "float32")
+        # Answers either agree to about 1e-6, in half precision 1e-2, or differ by far more than this.
+        self.tolerance = 1e-3 if self.dtype.itemsize >= 4 else 5e-2
 
     def attempt(self, plan: Plan, name: str, *, case: Case | None = None) -> Observation:
         """Put one case, by default the probe of this name."""

@@ -19,6 +19,7 @@ _CONTRACT_MORE = (
     "self_visible",
     "window",
     "hidden_nan",
+    "half",
     "weights",
     "max_score",
     "kv_heads",

@@ -38,6 +38,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
         "leaks": "NaN in a hidden key leaks",
     }.__getitem__,
     "weights": lambda kind: f"weights {kind}" if kind == "per head" else "weights averaged over heads",
+    "half": lambda runs: "half precision too" if runs else "",
     "max_score": lambda size: f"scores up to {size:g}",
     "kv_heads": lambda kind: "grouped key/value heads" if kind == "grouped" else "",
     "dtype": lambda dtype: f"judged in {dtype}",
