@@ -5,16 +5,18 @@ The child is started before anything here imports torch, so that both processes 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softlookup.checker.guard import Limits, TargetError, launch
+from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
 
 if TYPE_CHECKING:
     from softlookup.checker.calls import Sketch
     from softlookup.checker.target import FileSession
 
+_LEAST_SECONDS = 2.0  # a child needs about one to import torch
 _SAYS_ATTENTION = ("attn", "attention", "attend", "sdpa", "lookup", "flash")
 
 
@@ -36,86 +38,126 @@ def check_file(
 
     Raises: SoftlookupError when there is no such file or name, or nothing in it looks like attention.
     """
-    child = launch(path, Limits(wall_seconds=timeout))
+    child = launch(path, Limits(wall_seconds=timeout))  # before torch is imported here
+    work = _FileCheck(path, child, contract, init or {})
     try:
         import torch
 
-        from softlookup.checker.target import FileSession
-
         torch.set_num_threads(1)  # tiny tensors, and the child has the other core
-        session = FileSession(child)
-        report = _examine_all(session, path, name, contract, init or {})
-        return FileReport(path, report[0], report[1], torch.__version__)
+        diagnoses, skipped = work.one(name) if name else work.all()
+        return FileReport(path, diagnoses, skipped, torch.__version__)
     except TargetError as problem:
-        return FileReport(path, (_not_run(path, name, contract, problem.reason),), (), _torch_version())
+        return FileReport(path, (_not_run(path, name, contract, problem.reason),), (), torch.__version__)
     finally:
-        child.close()
+        work.close()
 
 
-def _torch_version() -> str:
-    import torch
-
-    return str(torch.__version__)
-
-
-def _not_run(path: str, name: str | None, contract: Contract, reason: str) -> Diagnosis:
-    """The file or the name in it could not be run at all."""
-    finding = Finding(
-        "SL001", "not-callable", reason, fix="make the file import and the call return by itself"
+def _not_run(
+    path: str, name: str | None, contract: Contract, reason: str, line: int | None = None
+) -> Diagnosis:
+    """The file, or the name in it, could not be run at all."""
+    lacks = "required positional argument" in reason and "__init__" in reason
+    fix = (
+        "give the constructor's arguments: --init d_model=32,num_heads=4"
+        if lacks
+        else "make it return by itself"
     )
-    return Diagnosis(name or Path(path).name, "function", path, None, contract, "not-callable", (finding,))
+    finding = Finding("SL001", "not-callable", reason, line=line, fix=fix)
+    return Diagnosis(name or Path(path).name, "function", path, line, contract, "not-callable", (finding,))
 
 
-def _examine_all(
-    session: FileSession, path: str, name: str | None, contract: Contract, init: dict[str, Any]
-) -> tuple[tuple[Diagnosis, ...], tuple[Skipped, ...]]:
-    from softlookup.checker.diagnose import declared, examine, weights_refused
+class _FileCheck:
+    """The check of one file: a child at a time, a new one after a target has ended the last."""
 
-    contract = declared(contract)
-    sketches = session.sketches()
-    if name is not None:
-        known = [sketch.name for sketch in sketches]
+    def __init__(self, path: str, child: Child, contract: Contract, init: dict[str, Any]) -> None:
+        self.path = path
+        self.child = child
+        self.contract = contract
+        self.init = init
+        self.diagnoses: list[Diagnosis] = []
+        self.skipped: list[Skipped] = []
+
+    def close(self) -> None:
+        """End the child."""
+        self.child.close()
+
+    def one(self, name: str) -> tuple[tuple[Diagnosis, ...], tuple[Skipped, ...]]:
+        """Examine the definition of this name."""
+        from softlookup.checker.diagnose import declared, examine
+
+        session = self._session()
+        known = [sketch.name for sketch in session.sketches()]
         if name.partition(".")[0] not in known:
             raise SoftlookupError(
-                f"check: {path} defines no {name!r}.",
-                expected="the name of a function, class or instance that the file defines",
+                f"check: {self.path} defines no {name!r}.",
+                expected="the name of a function, class or callable instance that the file defines",
                 got=name,
                 hint=f"one of {', '.join(known)}" if known else "define a function that takes q, k and v",
             )
-        return (examine(session.target(name, init), contract),), ()
-    diagnoses: list[Diagnosis] = []
-    skipped: list[Skipped] = []
-    for sketch in sketches:
-        reason = _not_attention(sketch)
-        if reason is None:
-            try:
-                target = session.target(
-                    sketch.name, {**_constructor_arguments(sketch), **init} if sketch.kind == "class" else {}
-                )
-            except TargetError as problem:
-                reason = f"could not be built ({problem.reason}); name it and give --init"
+        return (examine(session.target(name, self.init), declared(self.contract)),), ()
+
+    def all(self) -> tuple[tuple[Diagnosis, ...], tuple[Skipped, ...]]:
+        """Examine everything that looks like attention, and say why the rest does not."""
+        session = self._session()
+        sketches, stopped = session.sketches(), session.loading_failure
+        for sketch in sketches:
+            reason = _not_attention(sketch) or ("" if self._renewed() else "not checked: the time is used up")
+            if reason:
+                self._skip(sketch, reason)
             else:
-                reason = weights_refused(target.sketch)
-        if reason is not None:
-            skipped.append(Skipped(sketch.name, sketch.line, reason))
-            continue
-        diagnosis = examine(target, contract)
+                self._examine(sketch)
+        if stopped and self.diagnoses:
+            words = f"import stopped here: {stopped.kind}: {stopped.message[:120]}"
+            self.skipped.append(Skipped(Path(self.path).name, stopped.line, words))
+        if not self.diagnoses:
+            raise _nothing_found(self.path, self.skipped)
+        return tuple(self.diagnoses), tuple(self.skipped)
+
+    def _session(self) -> FileSession:
+        from softlookup.checker.target import FileSession
+
+        self.session = FileSession(self.child)
+        return self.session
+
+    def _renewed(self) -> bool:
+        """Start another child when a target has ended the last one; False when no time is left."""
+        if not self.child.closed:
+            return True
+        left = self.child.deadline - time.monotonic()
+        if left < _LEAST_SECONDS:
+            return False
+        self.child = launch(self.path, Limits(wall_seconds=left))
+        self._session()
+        return True
+
+    def _examine(self, sketch: Sketch) -> None:
+        from softlookup.checker.diagnose import declared, examine, weights_refused
+
+        try:
+            init = {**_constructor_arguments(sketch), **self.init} if sketch.kind == "class" else {}
+            target = self.session.target(sketch.name, init)
+        except TargetError as problem:
+            self._skip(sketch, f"could not be built ({problem.reason}); name it and give --init")
+            return
+        refused = weights_refused(target.sketch)
+        if refused:
+            self._skip(sketch, refused)
+            return
+        try:
+            diagnosis = examine(target, declared(self.contract))
+        except TargetError as problem:
+            self.diagnoses.append(
+                _not_run(self.path, sketch.name, self.contract, problem.reason, sketch.line)
+            )
+            self.child.close()
+            return
         if diagnosis.verdict == "not-callable" and not _promises_attention(sketch):
-            skipped.append(
-                Skipped(sketch.name, sketch.line, "takes q, k and v but does not return attention")
-            )
+            self._skip(sketch, "takes q, k and v but does not return attention")
         else:
-            diagnoses.append(diagnosis)
-    if session.loading_failure and diagnoses:
-        failure = session.loading_failure
-        skipped.append(
-            Skipped(
-                Path(path).name, failure.line, f"import stopped here: {failure.kind}: {failure.message[:120]}"
-            )
-        )
-    if not diagnoses:
-        raise _nothing_found(path, skipped)
-    return tuple(diagnoses), tuple(skipped)
+            self.diagnoses.append(diagnosis)
+
+    def _skip(self, sketch: Sketch, reason: str) -> None:
+        self.skipped.append(Skipped(sketch.name, sketch.line, reason))
 
 
 def _says_attention(sketch: Sketch) -> bool:

@@ -115,6 +115,11 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def closed(self) -> bool:
+        """True once the child has been ended."""
+        return not self._finish.alive
+
     def close(self) -> None:
         """Kill the child with all its descendants and remove its folder."""
         self._finish()

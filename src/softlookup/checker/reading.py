@@ -261,6 +261,8 @@ def constructor_value(name: str) -> Any:
         plain,
     ):
         return CONSTRUCTOR_WIDTH
+    if re.fullmatch(r"d_model|embed_dim|n_embd|hidden_size|emb_dim|model_dim|dim_model|embed_size", plain):
+        return 3 * CONSTRUCTOR_WIDTH
     if re.search(r"heads?$", plain):
         return 3
     if re.search(r"max_len|max_seq|block_size|context|ctx", plain):
