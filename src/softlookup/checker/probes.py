@@ -22,6 +22,9 @@ from softlookup.checker.cases import (
 )
 from softlookup.terms import Case
 
+#: Minus these scores: a careless finite fill (-50) lies above, one in use on purpose (-100) below.
+_LOW_SCORE = 70.0
+
 
 @lru_cache(maxsize=512)
 def plain_case(can: Abilities, dtype: torch.dtype = torch.float32) -> Case:
@@ -74,6 +77,7 @@ def _causal_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Pr
     probes: list[Probe] = []
     if can.causal or can.always_causal:
         huge = build.case(17, square).but(causal=can.corner)
+        probes.append(Probe("low-causal", with_huge_scores(huge, _LOW_SCORE)))
         probes.append(Probe("huge-causal", with_huge_scores(huge, can.max_score)))
     if can.causal:
         probes.append(Probe("causal", build.case(11, square).but(causal=can.corner)))
@@ -113,6 +117,7 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
         Probe("equal-axes", build.masked(equal, build.random_mask(equal, 26))),
         Probe("zero-queries-masked", with_zero_queries(padded)),
         Probe("large-masked", build.masked(large, build.random_mask(large, 28))),
+        Probe("low-masked", with_huge_scores(padded, _LOW_SCORE)),
         Probe("huge-masked", with_huge_scores(padded, can.max_score)),
         Probe("hidden-nan", with_hidden_nan(padded), compared=False),
         Probe("empty-row", _empty_row(build, square), compared=False),

@@ -38,13 +38,15 @@ def judge(evidence: Evidence) -> Judgement | None:
 
 def _weights_of_another_lookup(evidence: Evidence, seen: Observation) -> bool:
     case, weights = seen.case, seen.weights
-    if seen.output is None or weights is None or case.q.dtype.itemsize < 4:
+    if seen.output is None or weights is None:
         return False
     output, expected = evidence.steps(case)
     if weights.shape != expected.shape or seen.output.shape != output.shape:
         return False
     rows = weights[seen.real_rows].double()
-    is_a_map = bool((rows >= 0).all()) and torch.allclose(rows.sum(dim=-1), rows.new_ones(()), rtol=1e-3)
+    is_a_map = bool((rows >= 0).all()) and torch.allclose(
+        rows.sum(dim=-1), rows.new_ones(()), rtol=1e-3 if weights.dtype.itemsize >= 4 else 3e-2
+    )
     return is_a_map and _same(seen.output, output, seen) and not _same(weights, expected, seen)
 
 
