@@ -782,12 +782,15 @@ def test_values_of_every_kind_survive_the_way(session):
 
 
 def test_a_call_survives_the_way():
-    call = Call((torch.ones(2), 3), {"m": None}, Backward((0, "x"), torch.zeros(2), (0, "m")), True, True, 9)
+    call = Call(
+        (torch.ones(2), 3), {"m": None}, Backward((0, "x"), torch.zeros(2), (0, "m")), True, True, True, 9
+    )
     (read,) = wire.read_calls(*wire.write_calls([call]))
     assert torch.equal(read.args[0], call.args[0])
-    assert (read.args[1], read.kwargs, read.record, read.strided, read.seed) == (
+    assert (read.args[1], read.kwargs, read.record, read.strided, read.training, read.seed) == (
         3,
         {"m": None},
+        True,
         True,
         True,
         9,

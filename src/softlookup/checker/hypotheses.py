@@ -252,6 +252,9 @@ class Scale:
             return Fit(False, float("inf"), count)
         if bool(lost.all()):
             return Fit(True, 0.0, count, finite=False)
+        if eps < 1e-10:  # the hypothesis has no rounding of its own to go by; meaning shows far above this
+            worst = float(error[~lost].max())
+            return Fit(worst <= 1e-7 * size, worst, count)
         own = (low - ours).abs()[~lost]
         error = error[~lost]
         at_most = (

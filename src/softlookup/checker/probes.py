@@ -59,7 +59,10 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
         documents = in_two_documents(build.case(8, build.sizes(T_q=6, T_k=6)))
         probes.append(Probe("documents", documents))
         probes.append(Probe("hidden-nan-documents", with_broken_document(documents), compared=False))
-    return probes + _conduct_probes(build, can, square)
+    probes += _conduct_probes(build, can, square)
+    # Scores of thousands are beyond what half precision can tell apart.
+    beyond = {"low-causal", "huge-causal", "low-masked", "huge-masked"} if dtype.itemsize < 4 else set()
+    return [probe for probe in probes if probe.name not in beyond]
 
 
 def _square_long(build: CaseBuilder, can: Abilities) -> Sizes:
