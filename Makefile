@@ -10,7 +10,7 @@ quick:
 	ruff format --check .
 	mypy --strict
 	python scripts/write_docs.py --check
-	python -m pytest
+	python -m pytest -n 2
 
 docs:
 	python scripts/write_docs.py

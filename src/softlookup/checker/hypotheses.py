@@ -64,6 +64,11 @@ class Hypothesis:
         """The bugs in it; known variants are none."""
         return tuple(entry for entry in self.entries if entry.code != "variant")
 
+    @property
+    def alone(self) -> bool:
+        """True when it may not be joined with another."""
+        return any(getattr(entry.load(), "ALONE", False) for entry in self.entries)
+
     def __call__(self, case: Case) -> Tensor:
         """Predict the output [B, H, T_q, d_v]."""
         output: Tensor = self.steps(case)[0]
@@ -141,8 +146,12 @@ def known_variants(evidence: Evidence, words: str, source: str, *, last: bool = 
 
 
 def pairs(first: list[Hypothesis], second: list[Hypothesis]) -> Iterator[Hypothesis]:
-    """Every two that replace different steps and come from different files."""
-    source = combinations(first, 2) if first is second else ((a, b) for a in first for b in second)
+    """Every two that replace different steps and come from different files.
+
+    A rule with ``ALONE = True`` takes no partner: it drops so much that two of them would explain anything.
+    """
+    first, second = ([h for h in group if not h.alone] for group in (first, second))
+    source = combinations(first, 2) if first == second else ((a, b) for a in first for b in second)
     for a, b in source:
         if a.entries != b.entries:
             yield from a.joined(b)
