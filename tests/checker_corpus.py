@@ -22,16 +22,30 @@ from softlookup.terms import Contract
 
 TESTS = Path(__file__).parent
 sys.path.append(str(TESTS / "kill"))
-from mutants import EXPECT_UNRECOGNISED, MUTANTS, PAIRS, accepted_lines, build_all, mutant_of  # noqa: E402
+from mutants import (  # noqa: E402
+    EXPECT_UNRECOGNISED,
+    FAMILIES,
+    MUTANTS,
+    PAIRS,
+    accepted_lines,
+    build_all,
+    mutant_of,
+)
 
 torch.set_num_threads(1)  # the tensors are tiny
 _serial = count()
 
 #: (rule, style) of every mutant.
 SINGLES = [(rule, mutant.style) for rule, mutants in MUTANTS.items() for mutant in mutants]
+#: The same of the rules about who may look at whom, which are half of them.
+VISIBILITY = [(rule, style) for rule, style in SINGLES if rule in FAMILIES["visibility"]]
+#: One style for every rule, another one for the next rule.
+ONE_STYLE_EACH = [
+    (rule, mutants[number % len(mutants)].style) for number, (rule, mutants) in enumerate(MUTANTS.items())
+]
 UNKNOWN = [(kind, mutant.style) for kind, mutants in EXPECT_UNRECOGNISED.items() for mutant in mutants]
 STYLES = sorted((TESTS / "kill" / "styles").glob("*.py"))
-__all__ = ["PAIRS", "SINGLES", "STYLES", "UNKNOWN"]
+__all__ = ["ONE_STYLE_EACH", "PAIRS", "SINGLES", "STYLES", "UNKNOWN", "VISIBILITY"]
 
 
 def entries(folder):
