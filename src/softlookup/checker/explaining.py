@@ -92,6 +92,8 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
         for look, hypotheses in zip(looks, stage, strict=True):
             if matches := look.fitting(hypotheses):
                 return _explained(target, look, matches)
+    if any(_moved_by_others(look.evidence) for look in looks[:1]):
+        return Explanation(looks[0].plan, looks[0].evidence, None, looks[0].failing)
     # Two at once: only under the likeliest plans, and only what changes anything there.
     for place in sorted(range(len(looks)), key=lambda n: len(looks[n].failing))[:2]:
         look = looks[place]
@@ -105,6 +107,12 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
     if _right_in_float32(target, least.plan):
         return Explanation(least.plan, least.evidence, REFERENCE, least.failing, imprecise=True)
     return Explanation(least.plan, least.evidence, None, least.failing)
+
+
+def _moved_by_others(evidence: Evidence) -> bool:
+    """Say whether outputs are random or depend on other samples: then no two steps explain them."""
+    judgements = [catalog.find_rule(code).load().judge(evidence) for code in ("SL801", "SL905")]
+    return any(judgement is not None and judgement.wrong for judgement in judgements)
 
 
 def _explained(target: Target, look: Look, matches: list[Hypothesis]) -> Explanation:
