@@ -111,8 +111,9 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
 
 def _moved_by_others(evidence: Evidence) -> bool:
     """Say whether outputs are random or depend on other samples: then no two steps explain them."""
-    judgements = [catalog.find_rule(code).load().judge(evidence) for code in ("SL801", "SL905")]
-    return any(judgement is not None and judgement.wrong for judgement in judgements)
+    modules = [entry.load() for entry in catalog.rules()]
+    judges = [m.judge for m in modules if getattr(m, "EXPLAINS", "") == "every output"]
+    return any(found is not None and found.wrong for found in (judge(evidence) for judge in judges))
 
 
 def _explained(target: Target, look: Look, matches: list[Hypothesis]) -> Explanation:

@@ -14,16 +14,6 @@ from softlookup.checker.hypotheses import STRAINED, Hypothesis
 from softlookup.checker.locate import line_of
 from softlookup.terms import Finding
 
-#: Rules that compare with the explained forward pass and have nothing to say where there is none.
-_NEED_FORWARD = {"SL702", "SL805", "SL704", "SL403"}
-
-
-#: Rules that account for outputs that nothing else explains: random ones, or such as depend on what they
-#: should not.
-_EXPLAIN_ALL = {"SL705", "SL801", "SL905"}
-#: Rules that say nothing of their own once a wrong forward value has a name: it is what moves them.
-_FOLLOW = {"SL401", "SL402", "SL404", "SL702", "SL705", "SL801", "SL805", "SL905"}
-
 
 class FindingWriter:
     """Turns an explanation into findings and notes."""
@@ -43,7 +33,7 @@ class FindingWriter:
         if hypothesis is not None:
             findings += [self._named(entry) for entry in hypothesis.rules]
             notes += [self._variant(entry) for entry in hypothesis.entries if entry.code == "variant"]
-        elif not any(judgement.wrong and entry.code in _EXPLAIN_ALL for entry, judgement in judged):
+        elif not any(judgement.wrong and hasattr(entry.load(), "EXPLAINS") for entry, judgement in judged):
             findings.append(self._unrecognised())
         for entry, judgement in judged:
             if judgement.wrong and any(f.code == entry.code for f in findings):
@@ -55,22 +45,23 @@ class FindingWriter:
         return findings, notes
 
     def _judged(self) -> list[tuple[Entry, Judgement]]:
+        """Ask every rule that judges, but for those that the explanation leaves nothing to say."""
+        hypothesis = self.explanation.hypothesis
+        named = {entry.code for entry in hypothesis.rules} if hypothesis else set()
         found: list[tuple[Entry, Judgement]] = []
-        named = (
-            {entry.code for entry in self.explanation.hypothesis.rules}
-            if self.explanation.hypothesis
-            else set()
-        )
         for entry in catalog.rules():
-            judge = getattr(entry.load(), "judge", None)
-            if judge is None or entry.code in named:
-                continue
-            if entry.code in (_FOLLOW if named else set() if self.explanation.hypothesis else _NEED_FORWARD):
-                continue
-            if entry.code == "SL702" and self._sums_may_cancel():
+            rule = entry.load()
+            silent = (
+                not hasattr(rule, "judge")
+                or entry.code in named
+                or (bool(named) and getattr(rule, "FOLLOWS_OTHERS", False))
+                or (hypothesis is None and getattr(rule, "NEEDS_FORWARD", False))
+                or (entry.code == "SL702" and self._sums_may_cancel())
+            )
+            if silent:
                 continue
             try:
-                judgement = judge(self.evidence)
+                judgement = rule.judge(self.evidence)
             except RuntimeError:  # the bug that explains the target cannot itself be run in this dtype
                 continue
             if judgement is not None:

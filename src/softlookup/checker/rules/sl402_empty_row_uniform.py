@@ -21,6 +21,7 @@ from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
 LINE = ("settle", "hide")
+FOLLOWS_OTHERS = True
 
 
 def judge(evidence: Evidence) -> Judgement | None:

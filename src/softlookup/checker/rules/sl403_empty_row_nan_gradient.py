@@ -22,6 +22,7 @@ from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
 LINE = ("normalize",)
+NEEDS_FORWARD = True
 
 
 def judge(evidence: Evidence) -> Judgement | None:

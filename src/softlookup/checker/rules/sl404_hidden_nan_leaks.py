@@ -18,6 +18,7 @@ from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
 LINE = ("mix",)
+FOLLOWS_OTHERS = True
 
 
 def judge(evidence: Evidence) -> Judgement | None:

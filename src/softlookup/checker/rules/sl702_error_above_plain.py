@@ -20,6 +20,8 @@ from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
 LINE = ("running sum", "normalize", "mix", "score")
+NEEDS_FORWARD = True
+FOLLOWS_OTHERS = True
 #: How many times the plain formula's error is allowed: for the mean, and for the worst entry (luck in part).
 MEAN_FACTOR, MAX_FACTOR = 2.0, 4.0
 

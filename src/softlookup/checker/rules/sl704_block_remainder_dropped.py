@@ -20,6 +20,7 @@ from softlookup.attention import mix as mixed
 from softlookup.terms import Case
 
 LINE = ("blocks", "score", "mix")
+NEEDS_FORWARD = True
 ALONE = True
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 #: Which axis is cut into blocks, their size, and what a row holds when there is not one full block.

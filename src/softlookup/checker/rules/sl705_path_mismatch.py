@@ -21,6 +21,8 @@ from softlookup.checker.evidence import Evidence, Judgement, Observation, same
 from softlookup.terms import Case
 
 LINE = ("parting", "normalize", "hide", "scale")
+FOLLOWS_OTHERS = True
+EXPLAINS = "two paths"
 
 
 def judge(evidence: Evidence) -> Judgement | None:

@@ -22,6 +22,8 @@ from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
 LINE = ("drop",)
+FOLLOWS_OTHERS = True
+EXPLAINS = "every output"
 
 
 def judge(evidence: Evidence) -> Judgement | None:

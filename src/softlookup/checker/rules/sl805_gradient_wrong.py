@@ -21,6 +21,8 @@ from softlookup.checker.evidence import Evidence, Judgement, Observation, same
 from softlookup.terms import Case
 
 LINE = ("cut", "score", "mix")
+NEEDS_FORWARD = True
+FOLLOWS_OTHERS = True
 
 
 def judge(evidence: Evidence) -> Judgement | None:

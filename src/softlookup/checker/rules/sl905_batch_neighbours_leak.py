@@ -19,6 +19,8 @@ from softlookup.checker.evidence import Evidence, Judgement, Observation, same
 from softlookup.terms import Case
 
 LINE = ("over samples", "score", "mix")
+FOLLOWS_OTHERS = True
+EXPLAINS = "every output"
 
 
 def around(run: Callable[[Case], tuple[Tensor, Tensor]], case: Case) -> tuple[Tensor, Tensor]:
