@@ -86,6 +86,11 @@ class Case:
         """Return the same problem with some fields changed."""
         return replace(self, **changes)
 
+    def double(self) -> Case:
+        """Return the same problem in float64, for reference answers."""
+        bias = None if self.additive_bias is None else self.additive_bias.double()
+        return self.but(q=self.q.double(), k=self.k.double(), v=self.v.double(), additive_bias=bias)
+
 
 @dataclass(frozen=True)
 class Contract:

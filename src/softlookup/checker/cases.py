@@ -51,14 +51,13 @@ class CaseBuilder:
             sizes = replace(sizes, d_v=sizes.d_head)
         return sizes
 
-    def case(self, seed: int, sizes: Sizes, *, gain: float = 1.0, spread: bool = True) -> Case:
+    def case(self, seed: int, sizes: Sizes, *, gain: float = 1.0) -> Case:
         """Return a case of these sizes, its q [B, H, T_q, d_head] multiplied by gain."""
         random = torch.Generator().manual_seed(seed)
 
         def draw(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=random, dtype=torch.float64)
 
-        # A gain per sample, head and query: a softmax over the wrong axis must never look nearly right.
         q = draw(sizes.B, sizes.H, sizes.T_q, sizes.d_head) * gain
         k = draw(sizes.B, sizes.H_kv, sizes.T_k, sizes.d_head)
         v = draw(sizes.B, sizes.H_kv, sizes.T_k, sizes.d_v) + 0.5
@@ -74,7 +73,7 @@ class CaseBuilder:
             scale=can.fixed_scale,
         )
         if can.mask_always and not can.causal_unless_masked:
-            case = case.but(allowed_mask=torch.ones_like(self.random_mask(case, 1)))
+            case = case.but(allowed_mask=self.full_mask(case))
         return case
 
     def masked(self, case: Case, allowed_mask: Tensor) -> Case:
@@ -83,8 +82,8 @@ class CaseBuilder:
             case = case.but(causal=None)
         return case.but(allowed_mask=keep_one_key(case, allowed_mask))
 
-    def random_mask(self, case: Case, seed: int) -> Tensor:
-        """[B or 1, H or 1, T_q or 1, T_k] over the axes that the target's mask has."""
+    def full_mask(self, case: Case) -> Tensor:
+        """[B or 1, H or 1, T_q or 1, T_k] over the axes that the target's mask has: everything is allowed."""
         axes = self.abilities.mask_axes
         B, H, T_q = case.q.shape[:3]
         shape = (
@@ -93,8 +92,12 @@ class CaseBuilder:
             T_q if "T_q" in axes else 1,
             case.k.shape[-2],
         )
+        return torch.ones(shape, dtype=torch.bool)
+
+    def random_mask(self, case: Case, seed: int) -> Tensor:
+        """The same shape, about six tenths of it allowed."""
         random = torch.Generator().manual_seed(seed)
-        return torch.rand(shape, generator=random) < 0.6
+        return torch.rand(self.full_mask(case).shape, generator=random) < 0.6
 
     def padding_mask(self, case: Case) -> Tensor:
         """[B or 1, 1, 1 or T_q, T_k]: each sample is shorter than the one before."""

@@ -162,23 +162,15 @@ def mask_axes_of(shape: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 _YES = r"(?:\btrue\b|\b1(?:\.0?|s)?(?![\w/])|\bones?\b|non-?zero)"
-
-
 _NO = r"(?:\bfalse\b|\b0(?:\.0?|s)?(?![\w/])|\bzeros?\b)"
-
-
 _LOOK = (
     r"(?:attend|allow|keep|kept|visible|valid\b|real\b|look|seen?\b|participat|unmasked|include"
     r"|may be used|actual|part of)"
 )
-
-
 _HIDE = (
     r"(?:\bmask|block|hid|ignor|padd?ing|\bpad\b|padded|exclud|drop|disallow|forbid|forbidden"
     r"|invisible|invalid|removed|masked)"
 )
-
-
 _GAP = rf"(?:(?!{_YES}|{_NO})[^.\n;]){{0,60}}?"
 
 

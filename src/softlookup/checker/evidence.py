@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,26 +16,44 @@ from softlookup.terms import Case, Contract
 
 
 @dataclass(frozen=True)
+class Explained(Steps):
+    """The steps, with what a rule or variant says about the whole call.
+
+    assume: (case) -> case: something built in that the caller did not ask for, a bias or a window
+    around: (run, case) -> (output, weights): what happens before and after the steps
+    """
+
+    assume: Callable[[Case], Case] | None = None
+    around: Callable[..., tuple[Tensor, Tensor]] | None = None
+
+    def __call__(self, case: Case) -> tuple[Tensor, Tensor]:
+        """Return output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]."""
+        case = self.assume(case) if self.assume else case
+        return self.around(super().__call__, case) if self.around else super().__call__(case)
+
+    def sees(self, case: Case) -> Tensor | None:
+        """Return what is visible, with what is assumed: bool, or None for everything."""
+        return self.visible(self.assume(case) if self.assume else case)
+
+
+@dataclass(frozen=True)
 class Observation:
     """One probe and the target's answer to it, both in the canonical layout."""
 
     probe: str  # name of the probe, e.g. "causal-padding"
     case: Case  # in the dtype that was handed over
     output: Tensor | None = None  # [B, H, T_q, d_v]; None when the call failed
-    weights: Tensor | None = (
-        None  # [B, H, T_q, T_k], or [B, T_q, T_k] when averaged over heads; None: not returned
-    )
+    weights: Tensor | None = None  # [B, H, T_q, T_k], or [B, T_q, T_k] when averaged; None: not returned
     failure: Failure | None = None
     changed: tuple[str, ...] = ()  # arguments changed in place: "q", "k", "v", "mask"
     gradients: dict[str, Tensor] = field(default_factory=dict)  # of sum(output * cotangent): "q", "k", "v"
     cotangent: Tensor | None = None  # [B, H, T_q, d_v]
     recorded: tuple[Recorded, ...] = ()
-    serials: dict[int, str] = field(
-        default_factory=dict
-    )  # serial number of an argument in the record -> its role
+    #: Serial number of an argument in the record -> its role.
+    serials: dict[int, str] = field(default_factory=dict)
     compared: bool = True  # takes part in naming by forward values
 
-    @property
+    @cached_property
     def real_rows(self) -> Tensor:
         """[B, H, T_q] bool: rows that may look somewhere.
 
@@ -52,7 +72,7 @@ class Evidence:
 
     contract: Contract
     observations: tuple[Observation, ...]
-    steps: Steps = STEPS  # the steps that explain the forward values so far: the reference, or a named mutant
+    steps: Explained = Explained()  # what explains the forward values: the reference, or a named mutant
 
     def probe(self, name: str) -> Observation | None:
         """Return the observation of this probe, or None when the contract does not allow it."""
@@ -64,8 +84,7 @@ class Evidence:
 
     def rows(self, seen: Observation) -> Tensor:
         """[B, H, T_q] bool: real rows that also look somewhere under the steps that explain the target."""
-        sees = getattr(self.steps, "sees", self.steps.visible)
-        allowed = sees(seen.case)
+        allowed = self.steps.sees(seen.case)
         return seen.real_rows if allowed is None else seen.real_rows & allowed.any(dim=-1)
 
 

@@ -14,7 +14,6 @@ from softlookup.checker.cases import keep_one_key
 from softlookup.checker.evidence import Observation
 from softlookup.checker.plan import Plan, ask
 from softlookup.checker.spelling import sizes_of
-from softlookup.checker.trying import as_double
 from softlookup.terms import Case
 
 _HEADS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (2, 3), (1, 6), (2, 6), (4, 4))
@@ -37,7 +36,7 @@ def smallest(target: Target, plan: Plan, seen: Observation, *, fully: bool = Fal
     for answer in ask(target, plan, probes):
         if answer.output is None:
             continue
-        output, weights = STEPS(as_double(answer.case))
+        output, weights = STEPS(answer.case.double())
         rows = answer.real_rows
         difference = (answer.output.double() - output).abs()
         worst = difference[rows].nan_to_num(nan=float("inf"))

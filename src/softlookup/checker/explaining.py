@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from softlookup import catalog
 from softlookup.checker.abilities import Probe
 from softlookup.checker.calls import Target
+from softlookup.checker.cases import CaseBuilder
 from softlookup.checker.evidence import Evidence, Observation
 from softlookup.checker.hypotheses import (
     REFERENCE,
@@ -36,9 +37,7 @@ class Explanation:
     hypothesis: Hypothesis | None  # None: nothing explains them
     failing: tuple[Observation, ...]  # observations that the reference does not predict
     alternatives: tuple[str, ...] = ()
-    imprecise: bool = (
-        False  # right in float32, and in half precision beyond any rounding that the steps explain
-    )
+    imprecise: bool = False  # right in float32, and in half precision beyond any rounding of the steps
     modest_fill: bool = False  # hidden keys win where scores are enormous
 
 
@@ -86,12 +85,21 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
             return Explanation(look.plan, look.evidence, REFERENCE, (), modest_fill=look.modest_fill)
     source = target.sketch.source or words
     variants = [known_variants(look.evidence, words, source) for look in looks]
-    rules = [singles(look.evidence) for look in looks]
-    late = [known_variants(look.evidence, words, source, last=True) for look in looks]
-    for stage in (variants, rules, late):
-        for look, hypotheses in zip(looks, stage, strict=True):
-            if matches := look.fitting(hypotheses):
-                return _explained(target, look, matches)
+    rules: list[list[Hypothesis]] = []
+
+    def asked() -> Iterator[
+        tuple[Look, list[Hypothesis]]
+    ]:  # each is built, and measures, when its turn comes
+        yield from zip(looks, variants, strict=True)
+        for look in looks:
+            rules.append(singles(look.evidence))
+            yield look, rules[-1]
+        for look in looks:
+            yield look, known_variants(look.evidence, words, source, last=True)
+
+    for look, hypotheses in asked():
+        if matches := look.fitting(hypotheses):
+            return _explained(target, look, matches)
     if any(_moved_by_others(look.evidence) for look in looks[:1]):
         return Explanation(looks[0].plan, looks[0].evidence, None, looks[0].failing)
     # Two at once: only under the likeliest plans, and only what changes anything there.
@@ -130,7 +138,7 @@ def _right_in_float32(target: Target, plan: Plan) -> bool:
     return not look_at(target, plan.but(contract=replace(plan.contract, dtype="float32"))).failing
 
 
-def _other_paths(target: Target, plan: Plan, probes: list[Probe]) -> list[Observation]:
+def _other_paths(target: Target, plan: Plan, probes: Sequence[Probe]) -> list[Observation]:
     """Ask the same through every optional switch that picks another path and promises the same answer."""
     asked = [
         (kind, probe) for kind in ("plain", "masked", "causal") for probe in probes if probe.name == kind
@@ -145,13 +153,8 @@ def _other_paths(target: Target, plan: Plan, probes: list[Probe]) -> list[Observ
     seen += _training_path(target, plan, asked)
     free = next((probe for kind, probe in asked if kind == "plain" and probe.case.allowed_mask is None), None)
     if free is not None and plan.mask is not None and not plan.abilities.always_causal:
-        B, _, T_q = free.case.q.shape[:3]
-        everything = torch.ones(B, 1, T_q, free.case.k.shape[-2], dtype=torch.bool)[
-            :, :, : T_q if "T_q" in plan.abilities.mask_axes else 1
-        ]
-        everything = everything if "B" in plan.abilities.mask_axes else everything[:1]
-        named = replace(free, name="path-plain-with a mask that hides nothing", compared=False)
-        seen += ask(target, plan, [replace(named, case=free.case.but(allowed_mask=everything))])
+        case = free.case.but(allowed_mask=CaseBuilder(plan.abilities, free.case.q.dtype).full_mask(free.case))
+        seen += ask(target, plan, [Probe("path-plain-with a mask that hides nothing", case, compared=False)])
     return seen if len(seen) > len(asked) else []
 
 

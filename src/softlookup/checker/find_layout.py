@@ -19,7 +19,7 @@ from softlookup.checker.trying import (
     candidate_layouts,
     cannot_adapt,
     distance,
-    reason_of,
+    failed,
 )
 from softlookup.terms import Case
 
@@ -66,7 +66,7 @@ class LayoutFinder(Trying):
                 if seen.output is not None:
                     break
             if seen.output is None:
-                failures.append((reason_of(seen, answer.result), seen.failure.line if seen.failure else None))
+                failures.append(failed(seen, answer.result))
                 continue
             found = next((leaf for leaf in leaves(answer.result) if _is_output(plan, probe, leaf)), None)
             path = path_of(answer.result, found) if found is not None else ()

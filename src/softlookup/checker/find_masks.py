@@ -9,7 +9,7 @@ from softlookup.checker.layouts import axes_of
 from softlookup.checker.plan import Plan
 from softlookup.checker.reading import Reading
 from softlookup.checker.spelling import MaskSpelling
-from softlookup.checker.trying import Trial, Trying, cannot_adapt, distance, reason_of
+from softlookup.checker.trying import Trial, Trying, cannot_adapt, distance, failed
 
 
 class MaskFinder(Trying):
@@ -28,22 +28,16 @@ class MaskFinder(Trying):
             for rank, spelling in enumerate(spellings_of(plan, name, self.reading)):
                 for unless_masked in (False, True) if self._may_replace_causal(plan) else (False,):
                     trials.append(self._mask_trial(plan, spelling, rank, unless_masked))
-                if trials[-1].error < self.tolerance:
-                    return [trials[-1].plan]
-            right = [trial for trial in trials if trial.error < self.tolerance]
-            if right:
-                return [right[0].plan]
+                    if trials[-1].error < self.tolerance:
+                        return [trials[-1].plan]
         # A mask on the wrong axis runs only where the sizes happen to be equal.
         ran = [t for t in trials if t.ran] or [
             t for t in trials if self.attempt(t.plan, "equal-axes").output is not None
         ]
         if not ran and not (self.reading.mask_kind or self.reading.mask_values):
-            return [plan.but(mask=None, unspelled=(names[0], reason_of(trials[0].seen, None)))]
+            return [plan.but(mask=None, unspelled=(names[0], failed(trials[0].seen)[0]))]
         if not ran:
-            raise cannot_adapt(
-                self,
-                [(reason_of(t.seen, None), t.seen.failure.line if t.seen.failure else None) for t in trials],
-            )
+            raise cannot_adapt(self, [failed(trial.seen) for trial in trials])
         likeliest = min(ran, key=lambda trial: trial.rank)
         chosen = [trial.plan for trial in ran if _axes_in(trial) == _axes_in(likeliest)]
         return chosen[:4]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from torch import Tensor
+
 from softlookup.checker.abilities import Probe
-from softlookup.checker.evidence import Observation
 from softlookup.checker.plan import Plan
 from softlookup.checker.trying import Trying, distance
 from softlookup.terms import Case, Corner
@@ -37,44 +38,31 @@ class RuleFinder(Trying):
 
     def _corner_by_influence(self, plan: Plan, case: Case) -> Corner | None:
         """Whether the first query sees the second key tells the corner even when the values are wrong."""
-        k, v = case.k.clone(), case.v.clone()
-        k[:, :, 2] += 1
-        v[:, :, 2] += 1
-        before, after = self.ask(plan, Probe("before", case), Probe("after", case.but(k=k, v=v)))
-        if before.output is None or after.output is None:
+        moved = self._rows_moved_by(plan, case, 2)
+        if moved is None:
             return None
-        moved = (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
         if bool(moved.all()) and case.k.shape[-2] - case.q.shape[-2] >= 2:
             return "bottom-right"
         # Also where the triangle is upside down: rows 0 and 1 on one side of key 2, the others on the other.
         return "top-left" if len(set(moved[:2].tolist())) == 1 and bool(moved[0]) != bool(moved[2]) else None
 
     def _measured_causal(self, plan: Plan) -> bool:
-        """Say whether it is causal unasked: earlier rows do not move when the last key and value do."""
+        """Say whether it is causal unasked: the last key moves no earlier row, the first all later ones."""
         case = self.case(plan, "square")
-        k, v = case.k.clone(), case.v.clone()
-        k[:, :, -1] += 1
-        v[:, :, -1] += 1
-        changed = case.but(k=k, v=v)
-        if plan.abilities.one_source:
-            q = case.q.clone()
-            q[:, :, -1] += 1
-            changed = case.but(q=q, k=q.clone(), v=q.clone())
-        before, after = self.ask(plan, Probe("before", case), Probe("after", changed))
-        if before.output is None or after.output is None:
-            return False
-        moved = (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
-        return self._hears_earlier(plan, case, before) and bool(moved[-1]) and not bool(moved[:-1].any())
+        by_last, by_first = self._rows_moved_by(plan, case, -1), self._rows_moved_by(plan, case, 0)
+        if by_last is None or by_first is None or not bool(by_first[1:].all()):
+            return False  # where the first key moves nobody, tokens never see each other at all
+        return bool(by_last[-1]) and not bool(by_last[:-1].any())
 
-    def _hears_earlier(self, plan: Plan, case: Case, before: Observation) -> bool:
-        """Later rows move when the first key and value do; else tokens never see each other at all."""
+    def _rows_moved_by(self, plan: Plan, case: Case, key: int) -> Tensor | None:
+        """[T_q] bool: rows whose output differs when this key and value do; None when it cannot be asked."""
         q, k, v = (t.clone() for t in (case.q, case.k, case.v))
         for tensor in (q, k, v) if plan.abilities.one_source else (k, v):
-            tensor[:, :, 0] += 1
-        after = self.attempt(plan, "first", case=case.but(q=q, k=k, v=v))
+            tensor[:, :, key] += 1
+        before, after = self.ask(plan, Probe("before", case), Probe("after", case.but(q=q, k=k, v=v)))
         if before.output is None or after.output is None:
-            return False
-        return bool(((before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6)[1:].all())
+            return None
+        return (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
 
     def window(self, plan: Plan) -> Plan:
         """Return the plan with the window, and what its number counts."""

@@ -48,6 +48,8 @@ class FindingWriter:
         """Ask every rule that judges, but for those that the explanation leaves nothing to say."""
         hypothesis = self.explanation.hypothesis
         named = {entry.code for entry in hypothesis.rules} if hypothesis else set()
+        explaining = hypothesis.entries if hypothesis else ()
+        cancels = any(getattr(entry.load(), "TOTALS_MAY_CANCEL", False) for entry in explaining)
         found: list[tuple[Entry, Judgement]] = []
         for entry in catalog.rules():
             rule = entry.load()
@@ -56,7 +58,7 @@ class FindingWriter:
                 or entry.code in named
                 or (bool(named) and getattr(rule, "FOLLOWS_OTHERS", False))
                 or (hypothesis is None and getattr(rule, "NEEDS_FORWARD", False))
-                or (entry.code == "SL702" and self._sums_may_cancel())
+                or (cancels and getattr(rule, "JUDGES_ROUNDING", False))
             )
             if silent:
                 continue
@@ -67,12 +69,6 @@ class FindingWriter:
             if judgement is not None:
                 found.append((entry, judgement))
         return found
-
-    def _sums_may_cancel(self) -> bool:
-        """Weights without an exponential have totals near 0: their rounding has no budget."""
-        hypothesis = self.explanation.hypothesis
-        entries = hypothesis.entries if hypothesis is not None else ()
-        return any(entry.name.startswith("linear-attention") for entry in entries)
 
     def _named(self, entry: Entry) -> Finding:
         seen = self._clearest(entry)
@@ -104,15 +100,12 @@ class FindingWriter:
             "SL000",
             "unrecognised",
             "The output differs from the contract in a way that no rule, nor pair of rules, reproduces.",
-            line=self._first_line(),
+            line=self.target.sketch.line,
             fix="declare what it means to compute (--layout, --mask, --causal, --scale), "
             "or compare the steps by hand",
             consequence="unknown: the smallest failing input is shown",
             evidence=facts | {"failing_probes": [s.probe for s in self.explanation.failing]},
         )
-
-    def _first_line(self) -> int | None:
-        return self.target.sketch.line
 
     def _judgement(self, entry: Entry, judgement: Judgement) -> Finding:
         seen = (
@@ -169,28 +162,20 @@ class FindingWriter:
             text = f"{len(raised)} questions raised, {first.probe} first: {first.failure.kind}: {words}"
             notes.append(Finding("SL001", "not-callable", text, line=first.failure.line, evidence=facts))
         if self.explanation.modest_fill and not any(note.code == "SL110" for note in known):
-            entry = catalog.find_rule("SL110")
-            notes.append(
-                Finding(
-                    entry.code,
-                    entry.name,
-                    "Hidden keys get a finite number: scores below it would let them in.",
-                )
-            )
+            text = "Hidden keys get a finite number: scores below it would let them in."
+            notes.append(_measured("SL110", text))
         if self.plan.contract.corner == "top-left" and not self.plan.contract.declares("corner"):
-            entry = catalog.find_rule("SL104")
             text = "When T_q != T_k the causal corner is top-left: wrong with a key/value cache."
-            notes.append(Finding(entry.code, entry.name, text))
+            notes.append(_measured("SL104", text))
         if can.always_causal and not self.plan.contract.declares("causal"):
-            entry = catalog.find_rule("SL121")
-            notes.append(
-                Finding(
-                    entry.code,
-                    entry.name,
-                    "Keys after the query are hidden always; no name or docstring says so.",
-                )
-            )
+            text = "Keys after the query are hidden always; no name or docstring says so."
+            notes.append(_measured("SL121", text))
         return notes
+
+
+def _measured(code: str, text: str) -> Finding:
+    """Return a note in a rule's name."""
+    return Finding(code, catalog.find_rule(code).name, text)
 
 
 def _without(hypothesis: Hypothesis, entry: Entry) -> Hypothesis:

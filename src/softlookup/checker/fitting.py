@@ -28,7 +28,7 @@ def fit_factor(
     seen = evidence.probe(probe)
     if seen is None or seen.output is None:
         return None
-    case = seen.case.but(q=seen.case.q.double(), k=seen.case.k.double(), v=seen.case.v.double())
+    case = seen.case.double()
     rows = seen.real_rows
     theirs = seen.output.double()[rows]
     if not theirs.isfinite().all():

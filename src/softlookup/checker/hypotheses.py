@@ -6,9 +6,9 @@ A hypothesis predicts answers. The diagnosis is the hypothesis whose *wrong answ
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from types import ModuleType
 from typing import Any
@@ -19,31 +19,10 @@ from torch import Tensor
 from softlookup import catalog
 from softlookup.attention import Steps
 from softlookup.catalog import Entry
-from softlookup.checker.evidence import Evidence, Observation
+from softlookup.checker.evidence import Evidence, Explained, Observation
 from softlookup.terms import Case
 
 _STEP_NAMES = tuple(Steps.__dataclass_fields__)
-
-
-@dataclass(frozen=True)
-class Explained(Steps):
-    """The steps, with what a rule or variant says about the whole call.
-
-    assume: (case) -> case: something built in that the caller did not ask for, a bias or a window
-    around: (run, case) -> (output, weights): what happens before and after the steps
-    """
-
-    assume: Callable[[Case], Case] | None = None
-    around: Callable[..., tuple[Tensor, Tensor]] | None = None
-
-    def __call__(self, case: Case) -> tuple[Tensor, Tensor]:
-        """Return output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]."""
-        case = self.assume(case) if self.assume else case
-        return self.around(super().__call__, case) if self.around else super().__call__(case)
-
-    def sees(self, case: Case) -> Tensor | None:
-        """Return what is visible, with what is assumed: bool, or None for everything."""
-        return self.visible(self.assume(case) if self.assume else case)
 
 
 @dataclass(frozen=True)
@@ -54,7 +33,7 @@ class Hypothesis:
     edits: dict[str, Any] = field(default_factory=dict)
     variant: Any = None  # which shape of the bug, for rules that have several
 
-    @property
+    @cached_property
     def steps(self) -> Explained:
         """The lookup as this hypothesis has it."""
         return Explained(**self.edits)
@@ -212,13 +191,7 @@ class Scale:
     def exact(self, case: Case) -> Case:
         """Return the case in float64, made once."""
         if id(case) not in self._cases:
-            bias = case.additive_bias
-            self._cases[id(case)] = case.but(
-                q=case.q.double(),
-                k=case.k.double(),
-                v=case.v.double(),
-                additive_bias=None if bias is None else bias.double(),
-            )
+            self._cases[id(case)] = case.double()
         return self._cases[id(case)]
 
     def compare(self, seen: Observation, hypothesis: Hypothesis) -> Fit:

@@ -109,8 +109,3 @@ def read_weights(tensor: Tensor, sizes: dict[str, int]) -> tuple[Tensor, str] | 
     if H > 1 and B > 1 and tuple(tensor.shape) == (B * H, T_q, T_k):
         return tensor.reshape(B, H, T_q, T_k), "per head"
     return None
-
-
-def non_finite(*tensors: Tensor) -> bool:
-    """Say whether any value is NaN or infinite."""
-    return any(not bool(torch.isfinite(t).all()) for t in tensors)

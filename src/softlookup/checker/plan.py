@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -272,7 +273,7 @@ def cotangent_of(case: Case) -> Tensor:
     )
 
 
-def ask(target: Target, plan: Plan, probes: list[Probe], *, record: bool = False) -> list[Observation]:
+def ask(target: Target, plan: Plan, probes: Sequence[Probe], *, record: bool = False) -> list[Observation]:
     """Put probes to a target in one batch. Probes that it cannot be asked are left out."""
     pairs = [(probe, plan.spell(probe, record=record)) for probe in probes]
     asked = [(probe, call) for probe, call in pairs if call is not None]

@@ -34,8 +34,8 @@ def plain_case(can: Abilities, dtype: torch.dtype = torch.float32) -> Case:
 
 
 @lru_cache(maxsize=64)
-def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
-    """Return every probe that the abilities allow."""
+def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> tuple[Probe, ...]:
+    """Return every probe that the abilities allow; made once, hence not to be changed."""
     build = CaseBuilder(can, dtype)
     square = build.sizes(T_k=5)
     probes = [
@@ -62,7 +62,7 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> list[Probe]:
     probes += _conduct_probes(build, can, square)
     # Scores of thousands are beyond what half precision can tell apart.
     beyond = {"low-causal", "huge-causal", "low-masked", "huge-masked"} if dtype.itemsize < 4 else set()
-    return [probe for probe in probes if probe.name not in beyond]
+    return tuple(probe for probe in probes if probe.name not in beyond)
 
 
 def _square_long(build: CaseBuilder, can: Abilities) -> Sizes:
@@ -116,7 +116,7 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
     probes = [
         Probe("masked", masked),
         Probe("padding", padded),
-        Probe("all-allowed", build.masked(full, torch.ones_like(build.random_mask(full, 1)))),
+        Probe("all-allowed", build.masked(full, build.full_mask(full))),
         Probe("equal-axes", build.masked(equal, build.random_mask(equal, 26))),
         Probe("zero-queries-masked", with_zero_queries(padded)),
         Probe("large-masked", build.masked(large, build.random_mask(large, 28))),

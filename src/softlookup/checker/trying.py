@@ -23,22 +23,12 @@ class CannotAdaptError(SoftlookupError):
     line: int | None = None  # where most attempts failed
 
 
-def as_double(case: Case) -> Case:
-    """The same case in float64, for reference answers."""
-    return case.but(
-        q=case.q.double(),
-        k=case.k.double(),
-        v=case.v.double(),
-        additive_bias=None if case.additive_bias is None else case.additive_bias.double(),
-    )
-
-
 def distance(seen: Observation, case: Case | None = None) -> float:
     """Largest difference from the reference over real rows; infinite when there is no comparable output."""
     if seen.output is None:
         return float("inf")
     case = case or seen.case
-    wanted = STEPS(as_double(case))[0]
+    wanted = STEPS(case.double())[0]
     allowed = STEPS.visible(case)
     rows = slice(None) if allowed is None else allowed.any(-1).expand(case.q.shape[:-1])
     difference = (seen.output.double() - wanted)[rows].abs()
@@ -72,6 +62,11 @@ def reason_of(seen: Observation, result: Any) -> str:
     if shapes:
         return f"a result of shape {shapes}"
     return f"a result without tensors: {result}"[:120] if result is not None else "no result (None)"
+
+
+def failed(seen: Observation, result: Any = None) -> tuple[str, int | None]:
+    """Return why an answer is no output, and on which line of the target."""
+    return reason_of(seen, result), seen.failure.line if seen.failure else None
 
 
 _LAYOUTS = ("B H T d", "B T H d", "B T d", "T d", "H T d", "T H d", "(B H) T d", "T B d", "B H d T", "B d T")

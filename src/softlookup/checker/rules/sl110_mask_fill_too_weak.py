@@ -115,7 +115,7 @@ def _fill_of(seen: Observation) -> tuple[float, float, float, float] | None:
     case, output = seen.case, seen.output
     if output is None or case.additive_bias is not None or not _finite(case):
         return None
-    case = case.but(q=case.q.double(), k=case.k.double(), v=case.v.double())
+    case = case.double()
     keys, values = one_head_each(case.k, case), one_head_each(case.v, case)
     scores, allowed = scale_scores(STEPS.score(case.q, keys, case), case), all_rules(case)
     if (

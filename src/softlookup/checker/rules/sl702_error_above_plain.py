@@ -21,6 +21,7 @@ from softlookup.terms import Case
 
 LINE = ("running sum", "normalize", "mix", "score")
 NEEDS_FORWARD = True
+JUDGES_ROUNDING = True
 FOLLOWS_OTHERS = True
 #: How many times the plain formula's error is allowed: for the mean, and for the worst entry (luck in part).
 MEAN_FACTOR, MAX_FACTOR = 2.0, 4.0
@@ -50,7 +51,7 @@ def _errors(evidence: Evidence, seen: Observation) -> tuple[float, float, float,
     case, real = seen.case, evidence.rows(seen)
     if seen.output is None or case.q.dtype not in (torch.float16, torch.bfloat16) or not real.any():
         return None
-    exact = evidence.steps(case.but(q=case.q.double(), k=case.k.double(), v=case.v.double()))[0][real]
+    exact = evidence.steps(case.double())[0][real]
     plain = (evidence.steps(case)[0][real].double() - exact).abs()
     error = (seen.output[real].double() - exact).abs()
     if not (plain.isfinite().all() and error.isfinite().all()):

@@ -8,6 +8,7 @@ from torch import Tensor
 from softlookup.terms import Case
 
 WORDS = ("linear",)
+TOTALS_MAY_CANCEL = True  # they are sums of signed numbers: rounding has no budget
 VARIANTS = ("none", "added to the total", "added to the keys' sum")
 
 
