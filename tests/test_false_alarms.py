@@ -86,3 +86,19 @@ def by_padding(q, k, v, key_padding_mask=None):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_wrapper_with_every_argument_is_clean(function, dtype):
     assert softlookup.check(function, Contract(dtype=dtype)).named() == []
+
+
+def earlier_keys_only(q, k, v, is_causal=True):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if is_causal:
+        earlier = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(-1)
+        earlier[0, 0] = True
+        scores = scores.masked_fill(~earlier, -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+def test_strictly_causal_is_self_hidden_unless_the_contract_declares_it():
+    assert softlookup.check(earlier_keys_only).named() == ["self-hidden"]
+    diagnosis = softlookup.check(earlier_keys_only, Contract(self_visible=False))
+    assert diagnosis.named() == []
+    assert "strictly-causal" in [note.name for note in diagnosis.notes]

@@ -129,9 +129,11 @@ def _override(reading: Reading, declared: Contract) -> Reading:
             facts[name] = value
     axes = tuple(declared.mask_shape.split()) if declared.mask_shape else reading.mask_axes
     kind = reading.mask_kind if declared.mask in {None, "none"} else declared.mask
+    strict = " strictly causal" if facts.get("self_visible") is False else ""
     return replace(
         reading,
         facts=facts,
+        words=reading.words + strict,
         layouts=(declared.layout,) if declared.layout else reading.layouts,
         mask_kind=kind,
         mask_axes=axes,
