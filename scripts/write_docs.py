@@ -107,7 +107,10 @@ def masks_page() -> str:
 def cli_page() -> str:
     """Return the page of the command line: every command with its options."""
     lines = ["# Command line", "", GENERATED, (cli.main.help or "").strip()]
-    for name, command in sorted(cli.main.commands.items()):
+    context = click.Context(cli.main)
+    for name in cli.main.list_commands(context):
+        command = cli.main.get_command(context, name)
+        assert command is not None, name
         arguments = [it.make_metavar(click.Context(command)) for it in command.params if _is_argument(it)]
         lines += ["", f"## `softlookup {' '.join([name, *arguments])}`", ""]
         lines += [line.strip() for line in (command.help or "").strip().splitlines()]

@@ -82,8 +82,11 @@ LAYERS = {
     "softlookup.checker.diagnose": (5, 7),
     "softlookup.checker.files": (5, 8),
     "softlookup.checker": (5, 10),
-    "softlookup.cli": (7, 0),
-    "softlookup.__main__": (8, 0),
+    "softlookup.console": (6, 0),
+    "softlookup.commands.*": (7, 0),  # one file a command; cli finds them by file name
+    "softlookup.commands": (7, 1),
+    "softlookup.cli": (8, 0),
+    "softlookup.__main__": (9, 0),
 }
 DOOR = "softlookup"  # imports nothing at run time, so everybody may read its version
 

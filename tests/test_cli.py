@@ -7,11 +7,13 @@ import sys
 import types
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from softlookup import cli
 from softlookup.catalog import rules
+from softlookup.commands import check as check_command
 from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -104,14 +106,14 @@ def test_without_a_name_everything_is_looked_at(target, asked):
 
 
 def test_a_drive_letter_is_not_split_off():
-    assert cli._split_name("C:\\work\\w.py") == ("C:\\work\\w.py", None)
-    assert cli._split_name("C:\\work\\w.py:attend") == ("C:\\work\\w.py", "attend")
+    assert check_command._split_name("C:\\work\\w.py") == ("C:\\work\\w.py", None)
+    assert check_command._split_name("C:\\work\\w.py:attend") == ("C:\\work\\w.py", "attend")
 
 
 def test_a_path_with_a_colon_that_exists_is_taken_whole(tmp_path):
     path = tmp_path / "odd:name"
     path.write_text("")
-    assert cli._split_name(str(path)) == (str(path), None)
+    assert check_command._split_name(str(path)) == (str(path), None)
 
 
 def test_options_become_the_declared_contract(target, asked):
@@ -133,6 +135,12 @@ def test_options_become_the_declared_contract(target, asked):
         dtype="bfloat16",
         declared=frozenset(names),
     )
+
+
+def test_a_device_is_handed_on_only_when_it_is_given(target, asked):
+    run("check", target)
+    run("check", target, "--device", "cuda")
+    assert [call.get("device", "left out") for call in asked.calls] == ["left out", "cuda"]
 
 
 def test_without_options_nothing_is_declared(target, asked):
@@ -252,6 +260,38 @@ def test_rules_lists_every_rule():
     text = run("rules").stdout
     for entry in rules():
         assert f"{entry.code}  {entry.name}" in text
+
+
+def command_names():
+    return cli.main.list_commands(click.Context(cli.main))
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_a_command_is_called_as_its_file(name):
+    assert cli.main.get_command(click.Context(cli.main), name).name == name
+
+
+def test_help_lists_every_command_with_words_and_imports_none():
+    code = (
+        "import sys\n"
+        "from softlookup.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in sys.modules if name.startswith('softlookup.commands')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    *page, imported = done.stdout.splitlines()
+    listed = dict(line.split(None, 1) for line in page[page.index("Commands:") + 1 :])
+    assert list(listed) == command_names()
+    assert imported == "[]"
+
+
+def test_an_unknown_command_has_status_two():
+    result = run("no_such_command")
+    assert result.exit_code == 2
+    assert "no_such_command" in result.stderr
 
 
 def test_python_dash_m_is_the_same_command():

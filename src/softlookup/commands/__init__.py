@@ -1,0 +1,1 @@
+"""The commands: one file each, found by its name. See ``cli``."""
