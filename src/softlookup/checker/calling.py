@@ -9,46 +9,33 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from softlookup.checker.callee import Callee
 from softlookup.checker.calls import Answer, Backward, Call, Failure, Value
 from softlookup.checker.recorder import Recorder
 from softlookup.checker.wire import travels
 
+WEIGHT = "weight "  # before the name of a weight, where arguments have their keys
 _DEEPEST = 8  # levels of nesting that a result may have
 
 
-def make_call(
-    function: Callable[..., Any], call: Call, file: str, device: torch.device | None = None
-) -> Answer:
-    """Call ``function`` once with fresh copies of the tensors.
+def make_call(callee: Callee, call: Call, file: str) -> Answer:
+    """Call a target once with fresh copies of the tensors.
 
     ``file`` is the target's own file: lines are those of frames that lie in it. Whatever the target raises is
     the answer's failure, SystemExit and KeyboardInterrupt included.
     """
-    answer = _attempt(function, call, file, device)
+    answer = _attempt(callee, call, file)
     if call.record and answer.failure:  # a compiler may refuse to work while it is watched: try unwatched
-        again = _attempt(function, dataclasses.replace(call, record=False), file, device)
+        again = _attempt(callee, dataclasses.replace(call, record=False), file)
         if not again.failure:
             return dataclasses.replace(again, recorded=answer.recorded, arguments=answer.arguments)
     return answer
 
 
-@contextlib.contextmanager
-def _training(function: Any, wanted: bool) -> Iterator[None]:
-    """Put a module in training mode for one call."""
-    if not wanted or not isinstance(function, nn.Module):
-        yield
-        return
-    function.train()
-    try:
-        yield
-    finally:
-        function.eval()
-
-
-def _attempt(function: Callable[..., Any], call: Call, file: str, device: torch.device | None) -> Answer:
-    given = _Given(call, device)
+def _attempt(callee: Callee, call: Call, file: str) -> Answer:
+    given = _Given(call, callee.device())
     recorder = Recorder(file) if call.record else None
     serials = {key: recorder.serial(tensor) for key, tensor in given.top_level()} if recorder else {}
     _seed(call.seed)
@@ -57,8 +44,8 @@ def _attempt(function: Callable[..., Any], call: Call, file: str, device: torch.
     result_serials: tuple[int, ...] = ()
     try:
         with torch.set_grad_enabled(call.backward is not None):
-            with recorder or contextlib.nullcontext(), _training(function, call.training):
-                returned = function(*given.args, **given.kwargs)
+            with recorder or contextlib.nullcontext():
+                returned = callee.call(given.args, given.kwargs, call, given.weights)
             reduced = plain(returned, _same)
             if recorder:
                 result_serials = tuple(recorder.serial(tensor) for tensor in _tensors(reduced))
@@ -91,6 +78,8 @@ class _Given:
         self._call = call
         self.args = tuple(plain(value, self._copy, keep=True) for value in call.args)
         self.kwargs = {name: plain(value, self._copy, keep=True) for name, value in call.kwargs.items()}
+        self._strided = False  # weights lie in memory as they always do
+        self.weights = {name: self._copy(value) for name, value in call.weights.items()}
 
     def _copy(self, tensor: Tensor) -> Tensor:
         if id(tensor) not in self._handed:
@@ -104,8 +93,9 @@ class _Given:
         return self._handed[id(tensor)]
 
     def top_level(self) -> Iterator[tuple[int | str, Tensor]]:
-        """Yield the tensor arguments with their keys."""
-        arguments: list[tuple[int | str, Value]] = [*enumerate(self.args), *self.kwargs.items()]
+        """Yield the tensor arguments and the chosen weights with their keys."""
+        named = [(WEIGHT + name, value) for name, value in self.weights.items()]
+        arguments: list[tuple[int | str, Value]] = [*enumerate(self.args), *self.kwargs.items(), *named]
         for key, value in arguments:
             if isinstance(value, Tensor):
                 yield key, value
@@ -199,7 +189,9 @@ def _deepest_line(traceback: TracebackType | None, file: str) -> int | None:
 
 
 def _argument(call: Call, key: int | str) -> Value:
-    return call.args[key] if isinstance(key, int) else call.kwargs[key]
+    if isinstance(key, int):
+        return call.args[key]
+    return call.weights[key.removeprefix(WEIGHT)] if key.startswith(WEIGHT) else call.kwargs[key]
 
 
 def _seed(seed: int) -> None:

@@ -32,6 +32,15 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Weight:
+    """One parameter or floating-point buffer of a built module."""
+
+    name: str  # e.g. "q_proj.weight"
+    shape: tuple[int, ...]
+    trained: bool = True  # a parameter; False for a buffer
+
+
+@dataclass(frozen=True)
 class Sketch:
     """A callable seen from outside: enough to guess how it is called, without importing its file."""
 
@@ -44,7 +53,15 @@ class Sketch:
     init_parameters: tuple[Parameter, ...] = ()  # of the constructor, when it is a class
     bases: tuple[str, ...] = ()
     source: str = ""
-    num_weights: int = 0  # tensors with trained values, when it is a built module
+    weights: tuple[Weight, ...] = ()  # of a built module
+    parts: dict[str, str] = field(default_factory=dict)  # path of a submodule -> its class
+    #: Plain settings of the module, its parts and its config: path -> value, e.g. "num_heads" -> 6.
+    settings: dict[str, float | bool] = field(default_factory=dict)
+
+    @property
+    def has_weights(self) -> bool:
+        """True for a built module with trained values."""
+        return any(weight.trained for weight in self.weights)
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,7 @@ class Backward:
 
     path: tuple[int | str, ...]  # where the output sits in the result; () is the result itself
     cotangent: Tensor
-    wrt: tuple[int | str, ...]  # positions in args, or names in kwargs
+    wrt: tuple[int | str, ...]  # positions in args, or names in kwargs or in weights
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,11 @@ class Call:
     strided: bool = False  # hand over non-contiguous copies of every tensor argument (same values)
     training: bool = False  # a module is put in training mode for this call
     seed: int = 0  # torch.manual_seed before the call
+    #: What a module is for this call only; afterwards it is as before.
+    weights: dict[str, Tensor] = field(default_factory=dict)  # parameter or buffer -> its value
+    dtype: str = ""  # dtype of all other weights, e.g. "bfloat16"; "" leaves them
+    bypassed: tuple[str, ...] = ()  # parts that hand on their input
+    settings: dict[str, Value] = field(default_factory=dict)  # path of an attribute -> its value
 
 
 @dataclass(frozen=True)
@@ -119,3 +141,6 @@ class Target(Protocol):
 
     def perform(self, calls: list[Call]) -> list[Answer]:
         """Make the calls in order, one answer each; an exception of the target is an answer, never raised."""
+
+    def own_weights(self) -> dict[str, Tensor]:
+        """Return the parameters and buffers of a module as they are; empty for everything else."""

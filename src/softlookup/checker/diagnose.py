@@ -91,10 +91,10 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
 
 def weights_refused(sketch: Sketch) -> str | None:
     """Return why a module with weights of its own is not checked; None for everything else."""
-    if not sketch.num_weights:
+    if not sketch.has_weights:
         return None
     return (
-        f"{sketch.name} is a module with {sketch.num_weights} weight tensors: only functions and modules "
+        f"{sketch.name} is a module with weights: only functions and modules "
         "without weights are checked. try: check the function that it calls on queries, keys and values"
     )
 

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from softlookup.checker import wire
+from softlookup.checker.callee import Callee, callee_of
 from softlookup.checker.calling import failure_of, make_call
 from softlookup.checker.calls import Failure, Sketch
 from softlookup.checker.guard import SIZES, pack_frame
@@ -35,7 +36,7 @@ class Server:
         self._file = file
         self._limits = limits
         self._module = ModuleType(MODULE_NAME)
-        self._targets: list[Any] = []
+        self._targets: list[Callee] = []
 
     def run(self) -> None:
         """Serve until the parent closes the channel."""
@@ -47,6 +48,8 @@ class Server:
             header, tensors = request
             if header["do"] == "pick":
                 self._pick(header["name"], wire.read_value(header["init"], wire.unpack_tensors(tensors)))
+            elif header["do"] == "weights":
+                self._tell_weights(header["target"])
             else:
                 self._perform(header["target"], header["calls"], tensors)
 
@@ -83,8 +86,13 @@ class Server:
         except BaseException as error:
             self._send({"failure": vars(self._failure(error))})
             return
-        self._targets.append(target)
+        self._targets.append(callee_of(target))
         self._send({"failure": None, "target": len(self._targets) - 1, "sketch": wire.write_sketch(sketch)})
+
+    def _tell_weights(self, number: int) -> None:
+        tensors = wire.Tensors()
+        found = {name: t for name, t in self._targets[number].weights().items() if wire.travels(t)}
+        self._send({"weights": wire.write_value(found, tensors)}, tensors.pack())
 
     def _perform(self, number: int, calls: list[Any], tensors: bytes) -> None:
         target = self._targets[number]

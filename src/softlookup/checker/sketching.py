@@ -6,12 +6,14 @@ import ast
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from softlookup.checker.calls import Parameter, Sketch
+from softlookup.checker.callee import module_of
+from softlookup.checker.calls import Parameter, Sketch, Weight
 
 _KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*args", "**kwargs"]] = {
     inspect.Parameter.POSITIONAL_ONLY: "positional-only",
@@ -43,8 +45,44 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
         init_parameters=_parameters(target.__init__, without_self=True) if inspect.isclass(target) else (),
         bases=tuple(f"{b.__module__}.{b.__qualname__}" for b in _ancestors(target)),
         source=source,
-        num_weights=len(list(target.parameters())) if isinstance(target, nn.Module) else 0,
+        **_inside(target),
     )
+
+
+def _inside(target: Any) -> dict[str, Any]:
+    """Describe what a built module holds: its weights, its parts and its plain settings."""
+    module = module_of(target)
+    if module is None:
+        return {}
+    trained = [Weight(n, _shape(t)) for n, t in module.named_parameters()]
+    fixed = [Weight(n, tuple(t.shape), False) for n, t in module.named_buffers() if t.is_floating_point()]
+    return {
+        "weights": (*trained, *fixed),
+        "parts": {path: type(part).__name__ for path, part in module.named_modules() if path},
+        "settings": {
+            f"{path}.{name}".lstrip("."): value
+            for path, part in module.named_modules()
+            for name, value in _settings(part)
+        },
+    }
+
+
+def _shape(parameter: Tensor) -> tuple[int, ...]:
+    return () if is_lazy(parameter) else tuple(parameter.shape)
+
+
+def _settings(part: nn.Module) -> Iterator[tuple[str, float | bool]]:
+    """Yield the numbers and switches of a module, and of the config that it holds."""
+    for name, value in vars(part).items():
+        if name.startswith("_") or name == "training":
+            continue
+        if isinstance(value, (bool, int, float)):
+            yield name, value
+        elif name in {"config", "cfg", "args", "hparams"}:
+            inner = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+            for key, setting in inner.items():
+                if isinstance(setting, (bool, int, float)) and not str(key).startswith("_"):
+                    yield f"{name}.{key}", setting
 
 
 def code_of(target: Any) -> Any:

@@ -7,24 +7,21 @@ print or patch itself a pass. The guard is a seat belt and not a sandbox against
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
-from torch.nn.parameter import is_lazy
+from torch import Tensor
 
 from softlookup.checker import wire
+from softlookup.checker.callee import callee_of, module_of
 from softlookup.checker.calling import make_call, one_line
 from softlookup.checker.calls import Answer, Call, Failure, Sketch, Target
 from softlookup.checker.guard import Child, Limits, TargetError, launch
+from softlookup.checker.keeping import Kept
 from softlookup.checker.sketching import code_of, sketch_of
-
-_CONTAINERS = (dict, list, set)
-
 
 def open_file(path: str | os.PathLike[str], *, timeout: float = 60.0) -> FileSession:
     """Start a guarded child that loads ``path``; return at once, while it imports torch.
@@ -126,6 +123,18 @@ class FileTarget:
                 answers.append(wire.read_answer(data, block))
         return answers
 
+    def own_weights(self) -> dict[str, Tensor]:
+        """Return the parameters and buffers of a module as they are; empty for everything else.
+
+        Raises: TargetError when the process ends or the time is over.
+        """
+        self._child.asked = f"read the weights of {self._sketch.name}"
+        self._child.send({"do": "weights", "target": self._number})
+        data, block = self._child.receive()
+        with _readable(self._child):
+            found: dict[str, Tensor] = wire.read_value(data["weights"], wire.unpack_tensors(block))
+        return found
+
 
 class LocalTarget:
     """A callable or a module of this process. It and the random states are left as they were.
@@ -136,8 +145,8 @@ class LocalTarget:
     def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         if not callable(function):
             raise TargetError(f"expected a callable or a module, got a {type(function).__name__}")
-        self._function = function
-        self._module = _module_of(function)
+        self._callee = callee_of(function)
+        self._module = module_of(function)
         self._sketch = sketch_of(function, name)
         code = code_of(function)
         self._file = code.co_filename if code else ""
@@ -149,23 +158,23 @@ class LocalTarget:
 
     def perform(self, calls: list[Call]) -> list[Answer]:
         """Make the calls in order, one answer each, the module in evaluation mode."""
-        parameter = next(self._module.parameters(), None) if self._module else None
-        device = parameter.device if parameter is not None else None
+        kept = Kept(self._module) if self._module is not None else None
         answers = []
-        with _random_states_kept(), _module_kept(self._module):
-            for call in calls:
-                answer = make_call(self._function, call, self._file, device)
-                if answer.failure and answer.failure.kind == "KeyboardInterrupt":
-                    raise KeyboardInterrupt
-                answers.append(answer)
+        try:
+            with _random_states_kept():
+                for call in calls:
+                    answer = make_call(self._callee, call, self._file)
+                    if answer.failure and answer.failure.kind == "KeyboardInterrupt":
+                        raise KeyboardInterrupt
+                    answers.append(answer)
+        finally:
+            if kept is not None:
+                kept.restore(thoroughly=True)
         return answers
 
-
-def _module_of(function: Any) -> nn.Module | None:
-    while isinstance(function, functools.partial):
-        function = function.func
-    owner = getattr(function, "__self__", function)
-    return owner if isinstance(owner, nn.Module) else None
+    def own_weights(self) -> dict[str, Tensor]:
+        """Return the parameters and buffers of a module as they are; empty for everything else."""
+        return self._callee.weights()
 
 
 @contextlib.contextmanager
@@ -176,32 +185,6 @@ def _random_states_kept() -> Iterator[None]:
     with torch.random.fork_rng(devices):
         yield
     random.setstate(state)
-
-
-@contextlib.contextmanager
-def _module_kept(module: nn.Module | None) -> Iterator[None]:
-    """Put the module in evaluation mode, and give it back as it was: flags, values, attributes."""
-    if module is None:
-        yield
-        return
-    parts = list(module.modules())
-    attributes = [(vars(part), vars(part).copy()) for part in parts]
-    # A cache that grows in place is given back short, and stays the same object.
-    values_held = [value for part in parts for value in vars(part).values()]
-    containers = [(value, value.copy()) for value in values_held if type(value) in _CONTAINERS]
-    tensors = [one for one in (*module.parameters(), *module.buffers()) if not is_lazy(one)]
-    values = [(tensor, tensor.detach().clone()) for tensor in tensors]
-    module.eval()
-    try:
-        yield
-    finally:
-        for container, kept in [*attributes, *containers]:
-            container.clear()
-            container.extend(kept) if isinstance(container, list) else container.update(kept)
-        with torch.no_grad():
-            for tensor, value in values:
-                if not torch.equal(tensor, value):
-                    tensor.data.copy_(value)
 
 
 @contextlib.contextmanager

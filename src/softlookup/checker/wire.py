@@ -25,6 +25,7 @@ from softlookup.checker.calls import (
     Sketch,
     StandIn,
     Value,
+    Weight,
 )
 
 _DTYPES = {
@@ -152,6 +153,10 @@ def _write_call(call: Call, tensors: Tensors) -> dict[str, Any]:
         "strided": call.strided,
         "training": call.training,
         "seed": call.seed,
+        "weights": write_value(call.weights, tensors),
+        "dtype": call.dtype,
+        "bypassed": call.bypassed,
+        "settings": write_value(call.settings, tensors),
     }
 
 
@@ -171,6 +176,10 @@ def _read_call(data: dict[str, Any], tensors: list[Tensor]) -> Call:
         strided=data["strided"],
         training=data["training"],
         seed=data["seed"],
+        weights=read_value(data["weights"], tensors),
+        dtype=data["dtype"],
+        bypassed=tuple(data["bypassed"]),
+        settings=read_value(data["settings"], tensors),
     )
 
 
@@ -224,4 +233,5 @@ def read_sketch(data: dict[str, Any]) -> Sketch:
     parameters = {
         name: tuple(Parameter(**item) for item in data[name]) for name in ("parameters", "init_parameters")
     }
-    return Sketch(**{**data, **parameters, "bases": tuple(data["bases"])})
+    weights = tuple(Weight(**{**item, "shape": tuple(item["shape"])}) for item in data["weights"])
+    return Sketch(**{**data, **parameters, "bases": tuple(data["bases"]), "weights": weights})

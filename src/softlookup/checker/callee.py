@@ -1,0 +1,156 @@
+"""What stands behind a target: a plain function, or a module whose weights are chosen for every call.
+
+A module with projections is a function of q, k and v once its weights are a table: nothing of it is changed
+for longer than one call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from softlookup.checker.calls import Call
+from softlookup.checker.keeping import Kept
+
+
+class Callee(Protocol):
+    """Something that is called with tensors of torch, whatever it is written in."""
+
+    def call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Call, weights: dict[str, Tensor]
+    ) -> Any:
+        """Make one call under the conditions that ``asked`` sets; ``weights`` are those of this call."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the trained and fixed tensors by name; empty for a function."""
+
+    def device(self) -> torch.device | None:
+        """Return where tensors have to be; None when that is of no matter."""
+
+
+class FunctionCallee:
+    """A function without weights of its own."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Call, weights: dict[str, Tensor]
+    ) -> Any:
+        """Call it."""
+        return self._function(*args, **kwargs)
+
+    def weights(self) -> dict[str, Tensor]:
+        """It has none."""
+        return {}
+
+    def device(self) -> torch.device | None:
+        """It takes what comes."""
+        return None
+
+
+class _Holder(nn.Module):
+    """A module around a call, so that a bound method too can be given other weights."""
+
+    def __init__(self, function: Callable[..., Any], module: nn.Module) -> None:
+        super().__init__()
+        self.held = module
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+
+class ModuleCallee:
+    """An ``nn.Module``, or a method of one."""
+
+    def __init__(self, function: Callable[..., Any], module: nn.Module) -> None:
+        self._holder = _Holder(function, module)
+        self._module = module
+        self._kept: Kept | None = None
+
+    def call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Call, weights: dict[str, Tensor]
+    ) -> Any:
+        """Call it with these weights, as if it had always had them; leave it as it was."""
+        lazy = any(is_lazy(one) for one in self._module.parameters())
+        kept = None if lazy else self._kept or Kept(self._module)
+        self._kept = kept
+        try:
+            with _arranged(self._module, asked):
+                replaced = {**self._cast(asked.dtype), **weights}
+                if not replaced:
+                    return self._holder(*args, **kwargs)
+                named = {f"held.{name}": value for name, value in replaced.items()}
+                return torch.func.functional_call(self._holder, named, args, kwargs)
+        finally:
+            if kept is not None:
+                kept.restore()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return parameters and buffers."""
+        found = [*self._module.named_parameters(), *self._module.named_buffers()]
+        return {name: tensor.detach() for name, tensor in found if not is_lazy(tensor)}
+
+    def device(self) -> torch.device | None:
+        """Return where its first parameter lies."""
+        first = next((one for one in self._module.parameters() if not is_lazy(one)), None)
+        return None if first is None else first.device
+
+    def _cast(self, dtype: str) -> dict[str, Tensor]:
+        if not dtype:
+            return {}
+        wanted = getattr(torch, dtype)
+        return {n: t.to(wanted) for n, t in self.weights().items() if t.is_floating_point()}
+
+
+def callee_of(function: Callable[..., Any]) -> Callee:
+    """Return how this is called."""
+    module = module_of(function)
+    return FunctionCallee(function) if module is None else ModuleCallee(function, module)
+
+
+def module_of(function: Any) -> nn.Module | None:
+    """Return the module that a callable is, or is a method of; None for everything else."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    owner = getattr(function, "__self__", function)
+    return owner if isinstance(owner, nn.Module) else None
+
+
+@contextlib.contextmanager
+def _arranged(module: nn.Module, asked: Call) -> Iterator[None]:
+    """Set mode, settings and bypassed parts for one call."""
+    was_training = [(part, part.training) for part in module.modules()]
+    replaced: list[tuple[Any, str, Any]] = []
+    try:
+        if asked.training != module.training:
+            module.train(asked.training)
+        for path, value in asked.settings.items():
+            owner, name = _owner(module, path)
+            replaced.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+        for path in asked.bypassed:
+            owner, name = _owner(module, path)
+            replaced.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, nn.Identity())
+        yield
+    finally:
+        for owner, name, value in reversed(replaced):
+            setattr(owner, name, value)
+        for part, mode in was_training:
+            part.training = mode
+
+
+def _owner(module: nn.Module, path: str) -> tuple[Any, str]:
+    parent, _, name = path.rpartition(".")
+    owner: Any = module
+    for step in parent.split(".") if parent else ():
+        owner = getattr(owner, step)
+    return owner, name
