@@ -35,8 +35,10 @@ LAYERS = {
     "softlookup.masks": (2, 5),
     "softlookup.report.matrices": (2, 0),
     "softlookup.report.plain_words": (2, 0),
-    "softlookup.report.*": (2, 1),
-    "softlookup.report": (2, 2),
+    "softlookup.report.finding_parts": (2, 1),
+    "softlookup.report.rule_page": (2, 1),
+    "softlookup.report.*": (2, 2),  # one file a form
+    "softlookup.report": (2, 3),
     "softlookup.attention": (3, 0),
     "softlookup.multihead": (4, 0),
     "softlookup.cost": (4, 0),
@@ -84,6 +86,9 @@ LAYERS = {
     "softlookup.checker.diagnose": (5, 7),
     "softlookup.checker.files": (5, 8),
     "softlookup.checker": (5, 10),
+    "softlookup.testing.closeness": (6, 0),
+    "softlookup.testing.strategies": (6, 0),
+    "softlookup.testing": (6, 1),
     "softlookup.console": (6, 0),
     "softlookup.commands.*": (7, 0),  # one file a command; cli finds them by file name
     "softlookup.commands": (7, 1),
@@ -105,6 +110,7 @@ NOT_COUNTED = {"self", "cls", "i", "j", "q_len", "k_len"}  # the last four: what
 MANY_PARAMETERS = {
     "softlookup.attention.scaled_dot_product_attention": "torch's own signature, and empty_rows",
     "softlookup.multihead.__init__": "torch's own options of such a module",
+    "softlookup.testing.closeness.assert_attention_close": "an output, and the problem as users have it",
 }
 
 

@@ -39,18 +39,18 @@ def beside(titles: tuple[str, str], left: Matrix, right: Matrix, *, sums: bool, 
     yours                    right
     0.50  0.25* sum 0.75     1.00  .  sum 1.00
     """
-    digits = _digits(left, right)
-    sums = sums and any(abs(sum(row) - 1) > 10**-digits for row in left + right)
-    one_sided = _one_sided(left, right)
+    digits = decimals(left, right)
+    sums = sums and off_one(left, right)
+    marked = one_sided(left, right)
     first, second = (
-        [title, *_lines(matrix, one_sided, digits=digits, sums=sums)]
+        [title, *_lines(matrix, marked, digits=digits, sums=sums)]
         for title, matrix in zip(titles, (left, right), strict=True)
     )
     together = _side_by_side(first, second)
     return together if max(map(len, together)) <= width else [*first, *second]
 
 
-def _digits(left: Matrix, right: Matrix) -> int:
+def decimals(left: Matrix, right: Matrix) -> int:
     """Return how many decimals show the largest difference: 2 unless it is smaller than that."""
     pairs = zip([cell for row in left for cell in row], [cell for row in right for cell in row], strict=False)
     gaps = [abs(a - b) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
@@ -58,7 +58,12 @@ def _digits(left: Matrix, right: Matrix) -> int:
     return 2 if largest == 0 or largest >= 0.02 else min(6, 1 + math.ceil(-math.log10(largest)))
 
 
-def _one_sided(left: Matrix, right: Matrix) -> set[tuple[int, int]]:
+def off_one(left: Matrix, right: Matrix) -> bool:
+    """Say whether a row of either does not sum to 1, to the decimals that are shown."""
+    return any(abs(sum(row) - 1) > 10 ** -decimals(left, right) for row in left + right)
+
+
+def one_sided(left: Matrix, right: Matrix) -> set[tuple[int, int]]:
     """Return the places where exactly one of two matrices of one size is 0."""
     return {
         (i, j)
@@ -72,7 +77,7 @@ def _lines(matrix: Matrix, marked: set[tuple[int, int]], *, digits: int, sums: b
     """Return one line for each row, cells aligned at their right."""
     shown = [
         [
-            _cell(cell, digits) + ("*" if (i, j) in marked and cell != 0 else " ")
+            cell_words(cell, digits) + ("*" if (i, j) in marked and cell != 0 else " ")
             for j, cell in enumerate(row[:_MOST_COLUMNS])
         ]
         + (["..."] if len(row) > _MOST_COLUMNS else [])
@@ -81,11 +86,18 @@ def _lines(matrix: Matrix, marked: set[tuple[int, int]], *, digits: int, sums: b
     widths = [max(len(row[j]) for row in shown) for j in range(len(shown[0]))]
     lines = [" ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
     if sums:
-        lines = [f"{line} sum {_cell(sum(row), digits)}" for line, row in zip(lines, matrix, strict=False)]
+        lines = [
+            f"{line} sum {cell_words(sum(row), digits)}" for line, row in zip(lines, matrix, strict=False)
+        ]
     return lines + (["..."] if len(matrix) > _MOST_ROWS else [])
 
 
-def _cell(value: float, digits: int) -> str:
+def cell_words(value: float, digits: int) -> str:
+    """Return one cell as text; exactly 0 is a dot.
+
+    >>> cell_words(0.125, 2), cell_words(0.0, 2)
+    ('0.12', '.')
+    """
     if value == 0:
         return "."
     if not math.isfinite(value):

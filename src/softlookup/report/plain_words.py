@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from softlookup.terms import Contract, Diagnosis
+from softlookup.terms import Contract, Diagnosis, FileReport
 
 #: Field of the contract -> its words. A field that is missing here, or whose words are empty, is not shown.
 _WORDS: dict[str, Callable[[Any], str]] = {
@@ -76,6 +76,30 @@ def verdict_words(diagnosis: Diagnosis) -> str:
         return "could not be called"
     words = "clean" if diagnosis.clean else count(len(diagnosis.findings), "finding")
     return f"{words}, {count(len(diagnosis.notes), 'note')}" if diagnosis.notes else words
+
+
+def all_clean(reports: Sequence[FileReport]) -> bool:
+    """Say whether something was checked, and every target is clean."""
+    diagnoses = [diagnosis for report in reports for diagnosis in report.diagnoses]
+    return bool(diagnoses) and all(diagnosis.clean for diagnosis in diagnoses)
+
+
+def closing_words(reports: Sequence[FileReport], ignored: int = 0) -> str:
+    """Return how many targets there are, how many findings, and how many of them were to be ignored.
+
+    >>> closing_words([], 2)
+    '0 targets, 0 findings, 2 ignored'
+    """
+    diagnoses = [diagnosis for report in reports for diagnosis in report.diagnoses]
+    clean = all_clean(reports)
+    findings = sum(len(diagnosis.findings) for diagnosis in diagnoses)
+    notes = sum(len(diagnosis.notes) for diagnosis in diagnoses)
+    words = [count(len(diagnoses), "target"), "clean" if clean else count(findings, "finding")]
+    if notes:
+        words.append(count(notes, "note"))
+    if ignored:
+        words.append(f"{ignored} ignored")
+    return ", ".join(words)
 
 
 def printable(text: str) -> str:

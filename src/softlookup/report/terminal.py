@@ -5,22 +5,19 @@ Nothing is said by colour alone, our own signs are ASCII, and the user's text lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from softlookup.report.matrices import Matrix, as_matrix, beside
-from softlookup.report.plain_words import count, describe, printable, verdict_words
+from softlookup.report.finding_parts import Pair, excerpt, facts, pairs
+from softlookup.report.matrices import beside
+from softlookup.report.plain_words import all_clean, closing_words, describe, printable, verdict_words
 from softlookup.terms import Diagnosis, FileReport, Finding
 
-_AROUND = 2  # lines of source shown before and after the wrong one
 _LABEL_WIDTH = 10
-_DRAWN = {"case", "shown", "allowed", "weights", "output", "probe"}  # what the drawings say already
-_PAIRS = ("weights", "output")  # keys of the evidence that hold {"yours": matrix, "right": matrix}
 
 
 def file_renderable(report: FileReport, source: str = "") -> RenderableType:
@@ -34,16 +31,10 @@ def file_renderable(report: FileReport, source: str = "") -> RenderableType:
     return Group(*parts)
 
 
-def closing_line(reports: Sequence[FileReport]) -> Text:
-    """Return the last line: how many targets, how many findings."""
-    diagnoses = [diagnosis for report in reports for diagnosis in report.diagnoses]
-    findings = sum(len(diagnosis.findings) for diagnosis in diagnoses)
-    notes = sum(len(diagnosis.notes) for diagnosis in diagnoses)
-    clean = bool(diagnoses) and all(diagnosis.clean for diagnosis in diagnoses)
-    words = [count(len(diagnoses), "target"), "clean" if clean else count(findings, "finding")]
-    if notes:
-        words.append(count(notes, "note"))
-    return Text(", ".join(words), style="bold green" if clean else "bold red")
+def closing_line(reports: Sequence[FileReport], ignored: int = 0) -> Text:
+    """Return the last line: how many targets, how many findings, and how many of them were to be ignored."""
+    style = "bold green" if all_clean(reports) else "bold red"
+    return Text(closing_words(reports, ignored), style=style)
 
 
 def _target(diagnosis: Diagnosis, file: str, lines: list[str]) -> RenderableType:
@@ -83,57 +74,13 @@ def _finding(finding: Finding, lines: list[str]) -> RenderableType:
     parts: list[RenderableType] = [head, Text(printable(finding.summary))]
     if finding.line and finding.line <= len(lines):
         parts += [Text(""), _indented(Excerpt(lines, finding.line), 2)]
-    for drawing in _drawings(finding.evidence):
+    for pair in pairs(finding.evidence):
+        drawing = Group(Text(printable(pair.title), style="dim"), Beside(pair))
         parts += [Text(""), _indented(drawing, 2)]
     table = _labelled()
-    for label, value in _facts(finding):
+    for label, value in facts(finding):
         table.add_row(label, Text(printable(value)))
     return Group(*parts, Text(""), table)
-
-
-def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
-    """Yield the labelled lines under a finding: facts first, then what to do."""
-    for key, value in finding.evidence.items():
-        if key == "shape" and not str(value)[:1].isalpha():
-            continue  # which variant of the rule it was, where that is no word
-        if key not in _DRAWN and key != "alternatives":
-            yield key.replace("_", " "), _fact(value)
-    if alternatives := finding.evidence.get("alternatives"):
-        yield "or perhaps", f"{_fact(alternatives)} (the same answers)"
-    if finding.consequence:
-        yield "training", finding.consequence
-    if finding.fix:
-        yield "fix", finding.fix
-    if finding.code not in {"SL000", "SL001"}:  # these two have no page
-        yield "more", f"softlookup explain {finding.name}"
-
-
-def _fact(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_fact(item)}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_fact(item) for item in value)
-    return str(value)
-
-
-def _drawings(evidence: dict[str, Any]) -> Iterator[RenderableType]:
-    """Yield each pair of matrices in the evidence, yours beside the right one."""
-    for key in _PAIRS:
-        pair = evidence.get(key)
-        if not isinstance(pair, dict):
-            continue
-        yours, right = as_matrix(pair.get("yours")), as_matrix(pair.get("right"))
-        if yours is None or right is None:
-            continue
-        title = ", ".join(
-            [
-                f"{key} of the smallest case",
-                *(str(evidence[it]) for it in ("case", "shown") if it in evidence),
-            ]
-        )
-        yield Group(Text(printable(title), style="dim"), Beside(yours, right, sums=key == "weights"))
 
 
 def _notes(notes: Sequence[Finding]) -> RenderableType:
@@ -158,15 +105,14 @@ def _skipped(report: FileReport) -> RenderableType:
 class Beside:
     """Your matrix beside the right one, as far as the width allows."""
 
-    def __init__(self, yours: Matrix, right: Matrix, *, sums: bool) -> None:
-        self.yours = yours
-        self.right = right
-        self.sums = sums
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw both."""
-        titles = ("yours", "right")
-        for line in beside(titles, self.yours, self.right, sums=self.sums, width=options.max_width):
+        pair, titles = self.pair, ("yours", "right")
+        sums = pair.of == "weights"
+        for line in beside(titles, pair.yours, pair.right, sums=sums, width=options.max_width):
             yield _uncut(line)
 
 
@@ -179,13 +125,11 @@ class Excerpt:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the lines that fit."""
-        first, last = max(1, self.wrong - _AROUND), min(len(self.lines), self.wrong + _AROUND)
-        while last > self.wrong and not self.lines[last - 1].strip():
-            last -= 1  # no blank line at the end
-        digits = len(str(last))
-        for number in range(first, last + 1):
+        shown = excerpt(self.lines, self.wrong)
+        digits = len(str(shown[-1][0]))
+        for number, text in shown:
             sign = ">" if number == self.wrong else " "
-            line = f"{sign} {number:{digits}} | {printable(self.lines[number - 1])}".rstrip()
+            line = f"{sign} {number:{digits}} | {printable(text)}".rstrip()
             if len(line) > options.max_width:
                 line = line[: options.max_width - 3] + "..."
             yield _uncut(line, "bold red" if number == self.wrong else "dim")
