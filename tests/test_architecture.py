@@ -20,6 +20,7 @@ SRC = HERE / "src"
 LAYERS = {
     "softlookup.terms": (0, 0),
     "softlookup.catalog": (1, 0),
+    "softlookup.selection": (2, 0),
     "softlookup.attention_inputs": (2, 0),
     "softlookup.multihead_inputs": (2, 0),
     "softlookup.portable_weights": (2, 0),
@@ -98,7 +99,7 @@ LAYERS = {
 DOOR = "softlookup"  # imports nothing at run time, so everybody may read its version
 
 #: Modules that must load without torch.
-NO_TORCH = ("softlookup", "softlookup.terms", "softlookup.catalog", "softlookup.cli")
+NO_TORCH = ("softlookup", "softlookup.terms", "softlookup.catalog", "softlookup.selection", "softlookup.cli")
 MAY_EXIT_OR_READ_ARGV = {"softlookup.cli", "softlookup.checker.child"}  # the child is a program of its own
 REQUIRED_LIBRARIES = {"torch", "click", "rich", "safetensors"}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager"}

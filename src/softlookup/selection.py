@@ -1,0 +1,70 @@
+"""Which rules count: chosen by code (``SL211``), by the beginning of a code (``SL2``), or by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from softlookup import catalog
+from softlookup.terms import Diagnosis, Verdict
+
+#: Findings that no rule stands for: while one of them is there, the rules have not all been judged.
+UNJUDGED = {"SL000": "unrecognised", "SL001": "not-callable"}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rules that count. Empty ``select`` is every rule; ``ignore`` wins; see ``read_selection``."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def counts(self, code: str, name: str) -> bool:
+        """Say whether a rule counts. SL000 and SL001 do unless they are ignored, whatever is selected.
+
+        >>> only_arithmetic = Selection(select=("SL2",))
+        >>> only_arithmetic.counts("SL211", "softmax-over-queries"), only_arithmetic.counts("SL101", "")
+        (True, False)
+        """
+        if _listed(code, name, self.ignore):
+            return False
+        return not self.select or code in UNJUDGED or _listed(code, name, self.select)
+
+    def of(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Return a diagnosis with the findings that count; without any it is clean."""
+        kept = tuple(found for found in diagnosis.findings if self.counts(found.code, found.name))
+        if len(kept) == len(diagnosis.findings):
+            return diagnosis
+        codes = {found.code for found in kept}
+        verdict: Verdict = "unrecognised" if "SL000" in codes else "named" if kept else "clean"
+        return replace(diagnosis, findings=kept, verdict="not-callable" if "SL001" in codes else verdict)
+
+
+def read_selection(select: str | Iterable[str] = (), ignore: str | Iterable[str] = ()) -> Selection:
+    """Read what a user wrote: a word or several, also ``"SL1,SL2"``.
+
+    Raises: SoftlookupError for a word that is no rule and begins no code.
+
+    >>> read_selection("SL1, softmax-twice").select
+    ('SL1', 'softmax-twice')
+    """
+    return Selection(_words(select), _words(ignore))
+
+
+def _words(given: str | Iterable[str]) -> tuple[str, ...]:
+    parts = [given] if isinstance(given, str) else list(given)
+    words = tuple(word.strip() for part in parts for word in part.split(",") if word.strip())
+    codes = {entry.code for entry in catalog.rules()} | UNJUDGED.keys()
+    for word in words:
+        begins = re.fullmatch(r"SL\d{0,3}", word, re.I) and any(c.startswith(word.upper()) for c in codes)
+        if not begins and word.lower() not in UNJUDGED.values():
+            catalog.find_rule(word)  # says which names are near
+    return words
+
+
+def _listed(code: str, name: str, words: tuple[str, ...]) -> bool:
+    return any(
+        word.lower() == name or (word.upper().startswith("SL") and code.startswith(word.upper()))
+        for word in words
+    )
