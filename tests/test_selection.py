@@ -1,6 +1,6 @@
 import pytest
 
-from softlookup.selection import UNJUDGED, Selection, read_selection
+from softlookup.selection import UNJUDGED, Selection, known_words, read_selection
 from softlookup.terms import Contract, Diagnosis, Finding, SoftlookupError
 
 
@@ -44,5 +44,10 @@ def test_the_verdict_follows_the_findings_that_are_left():
 
 @pytest.mark.parametrize("word", ["softmax-over-query", "SL999", "SLx", "nonsense"])
 def test_a_word_that_is_no_rule_is_refused(word):
-    with pytest.raises(SoftlookupError, match=f"no rule is called '{word}'"):
+    with pytest.raises(SoftlookupError, match=f"^select: no rule is called '{word}'"):
         read_selection(["SL2", word])
+
+
+def test_the_nearest_names_are_suggested():
+    with pytest.raises(SoftlookupError, match="did you mean softmax-over-queries"):
+        known_words("softmax-over-query", "tests")

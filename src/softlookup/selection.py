@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from softlookup import catalog
-from softlookup.terms import Diagnosis, Verdict
+from softlookup.terms import Diagnosis, SoftlookupError, Verdict
 
 #: Findings that no rule stands for: while one of them is there, the rules have not all been judged.
 UNJUDGED = {"SL000": "unrecognised", "SL001": "not-callable"}
@@ -49,18 +50,40 @@ def read_selection(select: str | Iterable[str] = (), ignore: str | Iterable[str]
     >>> read_selection("SL1, softmax-twice").select
     ('SL1', 'softmax-twice')
     """
-    return Selection(_words(select), _words(ignore))
+    return Selection(known_words(select, "select"), known_words(ignore, "ignore"))
 
 
-def _words(given: str | Iterable[str]) -> tuple[str, ...]:
+def known_words(given: str | Iterable[str], where: str) -> tuple[str, ...]:
+    """Return the words that choose rules, one by one.
+
+    where: what they were given to, for the message
+
+    Raises: SoftlookupError for a word that is no rule and begins no code.
+    """
     parts = [given] if isinstance(given, str) else list(given)
     words = tuple(word.strip() for part in parts for word in part.split(",") if word.strip())
-    codes = {entry.code for entry in catalog.rules()} | UNJUDGED.keys()
+    codes, names = _every_code_and_name()
     for word in words:
         begins = re.fullmatch(r"SL\d{0,3}", word, re.I) and any(c.startswith(word.upper()) for c in codes)
-        if not begins and word.lower() not in UNJUDGED.values():
-            catalog.find_rule(word)  # says which names are near
+        if not begins and word.lower() not in names:
+            raise _unknown(word, where)
     return words
+
+
+def _every_code_and_name() -> tuple[set[str], set[str]]:
+    entries = catalog.rules()
+    codes, names = {entry.code for entry in entries}, {entry.name for entry in entries}
+    return codes | UNJUDGED.keys(), names | set(UNJUDGED.values())
+
+
+def _unknown(word: str, where: str) -> SoftlookupError:
+    near = get_close_matches(word.lower(), _every_code_and_name()[1], n=3)
+    return SoftlookupError(
+        f"{where}: no rule is called {word!r}.",
+        expected="a code such as SL211, the beginning of one such as SL2, or a name",
+        got=repr(word),
+        hint=("did you mean " + " or ".join(near) + "?") if near else "`softlookup rules` lists them all",
+    )
 
 
 def _listed(code: str, name: str, words: tuple[str, ...]) -> bool:
