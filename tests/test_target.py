@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from softlookup.checker import wire
+from softlookup.checker.callee import FunctionCallee
 from softlookup.checker.calling import make_call, spread
 from softlookup.checker.calls import Answer, Backward, Call, Failure, Recorded
 from softlookup.checker.guard import TargetError
@@ -814,8 +815,8 @@ def test_a_line_number_needs_the_file():
     def fails():
         raise ValueError("x")
 
-    assert make_call(fails, Call(), "elsewhere.py").failure.line is None
-    assert make_call(fails, Call(), __file__).failure.line == fails.__code__.co_firstlineno + 1
+    assert make_call(FunctionCallee(fails), Call(), "elsewhere.py").failure.line is None
+    assert make_call(FunctionCallee(fails), Call(), __file__).failure.line == fails.__code__.co_firstlineno + 1
 
 
 def test_a_class_whose_instances_cannot_be_called_has_no_parameters(session):

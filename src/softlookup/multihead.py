@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+def merge_heads(context: Tensor) -> Tensor:
+    """[B, H, T, d_head] -> [B, T, H * d_head]: tokens first again, then the heads of each side by side."""
+    B, H, T, d_head = context.shape
+    return context.transpose(1, 2).contiguous().view(B, T, H * d_head)
+
+
 class _ProjectedAttention(nn.Module):
     """What self- and cross-attention share: everything but where keys and values come from."""
 
@@ -69,8 +75,7 @@ class _ProjectedAttention(nn.Module):
                 got=f"shape {tuple(context.shape)}",
                 sizes={"d_model": self.d_model, "num_heads": self.num_heads, "d_head": self.d_head},
             )
-        B, _, T, _ = context.shape
-        return context.transpose(1, 2).contiguous().view(B, T, self.d_model)
+        return merge_heads(context)
 
     def project_out(self, merged: Tensor) -> Tensor:
         """[B, T, d_model] -> [B, T, d_model]: lets the heads exchange what they found."""

@@ -67,6 +67,7 @@ class Case:
     window_ahead: the window reaches as far forward as it does backward
     document_ids: [B, T] packed documents: a query sees only keys of its own document
     scale: factor on the scores; None is 1 / sqrt(d_head)
+    wiring: the projections around the lookup when a module is asked (checker/wiring.py)
     """
 
     q: Tensor
@@ -81,6 +82,7 @@ class Case:
     scale: float | None = None
     dropout_p: float = 0.0
     name: str = ""
+    wiring: Any = None
 
     def but(self, **changes: Any) -> Case:
         """Return the same problem with some fields changed."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from softlookup.checker.wiring import Wiring
 from softlookup.terms import Case, Corner
 
 
@@ -35,6 +37,8 @@ class Abilities:
     documents: bool = False
     gradients: bool = True
     max_score: float = 3e4  # scores may get this large
+    wiring: Wiring | None = None  # of a module with projections: they fix the sizes
+    grid: bool = False  # tokens are the pixels of an image: their number is even
 
 
 @dataclass(frozen=True)
@@ -48,4 +52,7 @@ class Probe:
     integer_mask: bool = False
     training: bool = False  # put a module in training mode
     seed: int = 0  # of the random numbers that the target may draw
+    bypassed: tuple[str, ...] = ()  # parts of a module that hand on their input
+    settings: tuple[tuple[str, Any], ...] = ()  # attributes of a module set for this question
+    out_negated: bool = False  # the output projection of a module has the other sign
     compared: bool = True  # part of naming by forward values; the rest is for the rules that judge

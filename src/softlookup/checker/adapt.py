@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from softlookup.checker.calls import Target
+from softlookup.checker.find_layer import LayerFinder
 from softlookup.checker.find_layout import LayoutFinder
 from softlookup.checker.find_masks import MaskFinder
 from softlookup.checker.find_rules import RuleFinder
@@ -49,8 +50,17 @@ class Adapter:
 
     def _plans_in(self, declared: Contract) -> list[Plan]:
         known = (self.target, self.reading, declared)
-        layouts, rules = LayoutFinder(*known), RuleFinder(*known)
-        plan = rules.window(rules.causality(layouts.grouped(layouts.layout())))
+        if self.target.sketch.has_weights:
+            started = LayerFinder(*known).layers()
+        else:
+            layouts = LayoutFinder(*known)
+            started = [layouts.grouped(layouts.layout())]
+        return [plan for start in started for plan in self._with_rules(known, start)]
+
+    def _with_rules(self, known: tuple[Target, Reading, Contract], plan: Plan) -> list[Plan]:
+        """Find out the rules of position and the masks of one way to call the target."""
+        rules = RuleFinder(*known)
+        plan = rules.window(rules.causality(plan))
         found = [self._finish(candidate) for candidate in MaskFinder(*known).masks(plan)]
         can = plan.abilities
         if (can.always_causal or can.causal) and can.rectangular and "corner" not in self.reading.facts:

@@ -56,7 +56,7 @@ class Sketch:
     weights: tuple[Weight, ...] = ()  # of a built module
     parts: dict[str, str] = field(default_factory=dict)  # path of a submodule -> its class
     #: Plain settings of the module, its parts and its config: path -> value, e.g. "num_heads" -> 6.
-    settings: dict[str, float | bool] = field(default_factory=dict)
+    settings: dict[str, int | float] = field(default_factory=dict)
 
     @property
     def has_weights(self) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from softlookup.attention import STEPS
 from softlookup.checker.abilities import Abilities
+from softlookup.checker.wiring import Wiring
 from softlookup.terms import Case
 
 
@@ -49,7 +50,20 @@ class CaseBuilder:
             sizes = replace(sizes, T_k=sizes.T_q)
         if not can.own_value_width:
             sizes = replace(sizes, d_v=sizes.d_head)
-        return sizes
+        return sizes if can.wiring is None else self._as_wired(sizes, can.wiring)
+
+    def _as_wired(self, sizes: Sizes, wiring: Wiring) -> Sizes:
+        """Take the widths that the projections have, and no more tokens than their inputs can tell apart."""
+        heads = {"H": wiring.num_heads, "H_kv": wiring.num_kv_heads}
+        sizes = replace(sizes, **heads, d_head=wiring.d_head, d_v=wiring.shown)
+        room = wiring.capacity // {"self": 1, "cross": 2, "three": 3}[wiring.source]
+        sizes = replace(sizes, B=max(1, min(sizes.B, room // 2)))
+        T_q, T_k = (max(1, min(T, room // sizes.B)) for T in (sizes.T_q, sizes.T_k))
+        if T_q == T_k and sizes.T_q != sizes.T_k and T_q > 1:
+            T_q -= 1
+        if self.abilities.grid:
+            T_q, T_k = (max(2, T // 2 * 2) for T in (T_q, T_k))
+        return replace(sizes, T_q=T_q, T_k=T_k)
 
     def case(self, seed: int, sizes: Sizes, *, gain: float = 1.0) -> Case:
         """Return a case of these sizes, its q [B, H, T_q, d_head] multiplied by gain."""
@@ -71,6 +85,7 @@ class CaseBuilder:
             causal=can.corner if can.always_causal else None,
             window=can.fixed_window,
             scale=can.fixed_scale,
+            wiring=can.wiring,
         )
         if can.mask_always and not can.causal_unless_masked:
             case = case.but(allowed_mask=self.full_mask(case))
@@ -157,7 +172,10 @@ def with_hidden_nan(case: Case) -> Case:
     B, H, T_q = case.q.shape[:3]
     seen = allowed.expand(B, H, T_q, case.k.shape[-2]).any(dim=2).any(dim=1)  # [B, T_k]
     hidden = ~seen[:, None, :, None]
-    return case.but(k=case.k.masked_fill(hidden, math.nan), v=case.v.masked_fill(hidden, math.nan))
+    broken = case.but(k=case.k.masked_fill(hidden, math.nan), v=case.v.masked_fill(hidden, math.nan))
+    if case.wiring is not None and case.wiring.source == "self":  # a token is query, key and value at once
+        broken = broken.but(q=case.q.masked_fill(hidden, math.nan))
+    return broken
 
 
 def in_two_documents(case: Case) -> Case:

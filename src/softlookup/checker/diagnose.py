@@ -59,7 +59,7 @@ def declared(contract: Contract | None) -> Contract:
 
 def examine(target: Target, contract: Contract) -> Diagnosis:
     """Examine one target under what is declared about it."""
-    refused = weights_refused(target.sketch) or class_refused(target.sketch)
+    refused = class_refused(target.sketch)
     if refused:
         return not_callable(target, contract, refused)
     adapter = Adapter(target, contract)
@@ -86,16 +86,6 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
     kind: Literal["function", "module"] = "function" if sketch.kind == "function" else "module"
     return Diagnosis(
         sketch.name, kind, sketch.file, sketch.line, contract, verdict, tuple(findings), tuple(notes)
-    )
-
-
-def weights_refused(sketch: Sketch) -> str | None:
-    """Return why a module with weights of its own is not checked; None for everything else."""
-    if not sketch.has_weights:
-        return None
-    return (
-        f"{sketch.name} is a module with weights: only functions and modules "
-        "without weights are checked. try: check the function that it calls on queries, keys and values"
     )
 
 

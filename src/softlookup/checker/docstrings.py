@@ -28,7 +28,7 @@ _AXIS_OF = {word: axis for axis, words in _AXES.items() for word in words.split(
 
 def documentation(sketch: Sketch) -> str:
     """The target's docstrings, outermost first: of the class and of its methods, or of the function."""
-    texts = [sketch.doc]
+    texts = [_without_examples(sketch.doc)]
     try:
         tree = ast.parse(textwrap.dedent(sketch.source))
     except SyntaxError:
@@ -36,9 +36,15 @@ def documentation(sketch: Sketch) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             text = ast.get_docstring(node) or ""
+            text = _without_examples(text)
             if text and text.split() not in [known.split() for known in texts]:
                 texts.append(text)
     return "\n\n".join(texts)
+
+
+def _without_examples(text: str) -> str:
+    """Leave out the lines of a doctest: what an example calls its tensors promises nothing."""
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((">>>", "... ")))
 
 
 _HEAD = re.compile(

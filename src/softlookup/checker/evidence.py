@@ -11,25 +11,51 @@ import torch
 from torch import Tensor
 
 from softlookup.attention import STEPS, Steps
+from softlookup.checker import projecting
 from softlookup.checker.calls import Failure, Recorded
 from softlookup.terms import Case, Contract
+
+#: Steps of a module before and after the lookup.
+AROUND = ("project", "split_heads", "merge_heads", "project_out")
 
 
 @dataclass(frozen=True)
 class Explained(Steps):
-    """The steps, with what a rule or variant says about the whole call.
+    """The steps, with those around them in a module, and what a rule or variant says about the whole call.
 
+    project: (case) -> q [B, T_q, H * d_head], k and v [B, T_k, H_kv * d]: three projections of the inputs
+    split_heads: [B, T, heads * d], heads -> [B, heads, T, d]
+    merge_heads: [B, H, T_q, d_v] -> [B, T_q, H * d_v]
+    project_out: [B, T_q, H * d_v], case -> [B, T_q, d_out]
     assume: (case) -> case: something built in that the caller did not ask for, a bias or a window
     around: (run, case) -> (output, weights): what happens before and after the steps
     """
 
+    project: Callable[[Case], tuple[Tensor, Tensor, Tensor]] = projecting.project
+    split_heads: Callable[..., Tensor] = projecting.split_heads
+    merge_heads: Callable[..., Tensor] = projecting.merge_heads
+    project_out: Callable[..., Tensor] = projecting.project_out
     assume: Callable[[Case], Case] | None = None
     around: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def __call__(self, case: Case) -> tuple[Tensor, Tensor]:
         """Return output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]."""
         case = self.assume(case) if self.assume else case
-        return self.around(super().__call__, case) if self.around else super().__call__(case)
+        run = self._with_projections if self._projects_otherwise and case.wiring else super().__call__
+        return self.around(run, case) if self.around else run(case)
+
+    @property
+    def _projects_otherwise(self) -> bool:
+        """True when a step around the lookup was replaced: else the case says what they come to."""
+        return any(getattr(self, name) is not getattr(projecting, name) for name in AROUND)
+
+    def _with_projections(self, case: Case) -> tuple[Tensor, Tensor]:
+        q, k, v = self.project(case)
+        heads = case.wiring.num_heads, case.wiring.num_kv_heads, case.wiring.num_kv_heads
+        q, k, v = (self.split_heads(x, n) for x, n in zip((q, k, v), heads, strict=True))
+        output, weights = super().__call__(case.but(q=q, k=k, v=v))
+        merged = self.merge_heads(output)
+        return projecting.shown_heads(self.project_out(merged, case), case), weights
 
     def sees(self, case: Case) -> Tensor | None:
         """Return what is visible, with what is assumed: bool, or None for everything."""
@@ -60,10 +86,8 @@ class Observation:
         Only these are compared: what the others return differs from one implementation to the next.
         """
         allowed = STEPS.visible(self.case)
-        shape = (*self.case.q.shape[:-1], self.case.k.shape[-2])
-        if allowed is None:
-            return self.case.q.new_ones(shape[:-1]).bool()
-        return allowed.any(dim=-1).expand(shape[:-1])
+        asking = self.case.q.isfinite().all(dim=-1)  # a broken query has no answer
+        return asking if allowed is None else allowed.any(dim=-1).expand(asking.shape) & asking
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ def _candidates(plan: Plan, case: Case) -> list[Case]:
         for B, H in _HEADS:
             if sizes["B"] < B or sizes["H"] < H or H % group or min(sizes["T_q"], sizes["T_k"]) < T:
                 continue
+            if case.wiring is not None:  # its projections fix the heads
+                H = sizes["H"]
             # Different lengths matter for the corner; elsewhere a square shows more.
             lengths = (
                 [(T, T)] if sizes["T_q"] == sizes["T_k"] else [(T, T), (max(1, T - 1), T), (T, max(1, T - 1))]
@@ -64,6 +66,8 @@ def _candidates(plan: Plan, case: Case) -> list[Case]:
 
 def _narrow(case: Case, d: int) -> Case:
     """The first features of queries and keys; of values too where they have the same width."""
+    if case.wiring is not None:  # its projections fix the widths
+        return case
     v = case.v[..., :d] if case.v.shape[-1] == case.q.shape[-1] else case.v
     return case.but(q=case.q[..., :d].clone(), k=case.k[..., :d].clone(), v=v.clone())
 
@@ -76,10 +80,12 @@ def _cut(plan: Plan, case: Case, sizes: tuple[int, int, int, int]) -> Case:
     """The first B samples, H heads, T_q queries and T_k keys of a case, with the identity as values."""
     B, H, T_q, T_k = sizes
     H_kv = H * case.k.shape[1] // case.q.shape[1]
-    d = case.q.shape[-1] if plan.abilities.own_value_width else min(case.q.shape[-1], T_k)
+    own_width = plan.abilities.own_value_width
+    d = case.q.shape[-1] if own_width or case.wiring is not None else min(case.q.shape[-1], T_k)
     q = case.q[:B, :H, :T_q, :d].clone()
     k = case.k[:B, :H_kv, :T_k, :d].clone()
-    identity = torch.eye(T_k, T_k if plan.abilities.own_value_width else d, dtype=q.dtype)
+    features = case.wiring.shown if case.wiring is not None else T_k if own_width else d
+    identity = torch.eye(T_k, features, dtype=q.dtype)
     v = identity.expand(B, H_kv, T_k, -1).clone()
     if plan.abilities.one_source:
         k, v = q.clone(), q.clone()

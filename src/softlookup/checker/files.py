@@ -131,17 +131,13 @@ class _FileCheck:
         return True
 
     def _examine(self, sketch: Sketch) -> None:
-        from softlookup.checker.diagnose import declared, examine, weights_refused
+        from softlookup.checker.diagnose import declared, examine
 
         try:
             init = {**_constructor_arguments(sketch), **self.init} if sketch.kind == "class" else {}
             target = self.session.target(sketch.name, init)
         except TargetError as problem:
             self._skip(sketch, f"could not be built ({problem.reason}); name it and give --init")
-            return
-        refused = weights_refused(target.sketch)
-        if refused:
-            self._skip(sketch, refused)
             return
         try:
             diagnosis = examine(target, declared(self.contract))

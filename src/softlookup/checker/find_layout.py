@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from torch import Tensor
-
 from softlookup.checker.abilities import Abilities, Probe
 from softlookup.checker.evidence import Observation
 from softlookup.checker.find_masks import spellings_of
-from softlookup.checker.layouts import axes_of, restore
-from softlookup.checker.plan import Plan, leaves, path_of
-from softlookup.checker.spelling import sizes_of
+from softlookup.checker.layouts import axes_of
+from softlookup.checker.plan import Plan
 from softlookup.checker.trying import (
     Trial,
     Trying,
@@ -60,17 +57,13 @@ class LayoutFinder(Trying):
         answers = self.target.perform([call for _, _, call in asked])
         failures: list[tuple[str, int | None]] = []
         for rank, ((plan, probe, _), answer) in enumerate(zip(asked, answers, strict=True)):
-            for layout in (None, *_other_layouts(plan.layout)):
-                plan = plan.but(output_layout=layout)
-                seen = plan.read(probe, answer)
-                if seen.output is not None:
-                    break
-            if seen.output is None:
-                failures.append(failed(seen, answer.result))
+            readings = [(plan, plan.read(probe, answer)) for plan in plan.readings()]
+            ran = [(plan, seen, self._nearest(seen)) for plan, seen in readings if seen.output is not None]
+            if not ran:
+                failures.append(failed(readings[0][1], answer.result))
                 continue
-            found = next((leaf for leaf in leaves(answer.result) if _is_output(plan, probe, leaf)), None)
-            path = path_of(answer.result, found) if found is not None else ()
-            trials.append(Trial(plan.but(output_path=path or ()), seen, self._nearest(seen), rank))
+            plan, seen, error = next((found for found in ran if found[2] <= self.tolerance), ran[0])
+            trials.append(Trial(plan.shows(answer.result, seen.case), seen, error, rank))
         return trials, failures
 
     def _pick(self, trials: list[Trial]) -> Plan:
@@ -182,17 +175,3 @@ def _flip_last(layout: str) -> str | None:
     """ "B H T d" -> "B H d T": keys handed over transposed."""
     axes = layout.split()
     return " ".join([*axes[:-2], "d", "T"]) if axes[-2:] == ["T", "d"] else None
-
-
-def _other_layouts(layout: str) -> tuple[str, ...]:
-    """Layouts in which the output may come back instead: heads last, or folded."""
-    return {
-        "B H T d": ("B T H d", "B T (H d)"),
-        "B T H d": ("B H T d", "B T (H d)"),
-        "H T d": ("T H d", "T (H d)"),
-    }.get(layout, ())
-
-
-def _is_output(plan: Plan, probe: Probe, leaf: Tensor) -> bool:
-    sizes = {**sizes_of(probe.case), "T": probe.case.q.shape[-2], "d": probe.case.v.shape[-1]}
-    return leaf.is_floating_point() and restore(leaf, plan.output_layout or plan.layout, sizes) is not None

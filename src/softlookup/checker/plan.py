@@ -56,7 +56,7 @@ class Plan:
                 value = self._value(role, name, probe)
             except _CannotSayError:
                 return None
-            if value is not _LEAVE_OUT:
+            if value is not LEAVE_OUT:
                 values[name] = value
         args: list[Value] = []
         kwargs: dict[str, Value] = {}
@@ -82,37 +82,42 @@ class Plan:
     def _value(self, role: str, name: str, probe: Probe) -> Value:
         case = probe.case
         required = any(p.name == name and p.required for p in self.parameters)
+        given = self._input(role, case)
+        if given is not LEAVE_OUT:
+            return given
+        if role in {"unused", "cache"}:
+            return None if required else LEAVE_OUT
+        if role in {"mask", "lengths"}:
+            return self._mask_value(name, required, probe)
+        if role == "bias":
+            return self._bias_value(case) if required or case.additive_bias is not None else LEAVE_OUT
+        if role == "window":
+            return self._window_value(name, required, case)
+        if role == "documents":
+            return self._document_value(case) if required or case.document_ids is not None else LEAVE_OUT
+        if role in {"dropout", "block", "temperature"} and not required:
+            return LEAVE_OUT
+        if role == "scale" and case.scale is None and not (required or self.scale_always):
+            return LEAVE_OUT
+        if role == "scale" and case.scale is None:
+            return 1 / math.sqrt(case.q.shape[-1])
+        return values_by_role(name, case).get(role, LEAVE_OUT)
+
+    def _input(self, role: str, case: Case) -> Value:
+        """Return what is looked up with, in the layout of the target; LEAVE_OUT for every other role."""
         if role in {"q", "x"}:
             return arrange(case.q, self.layout, case.k.shape[1])
         if role in {"k", "v"}:
             return arrange(case.k if role == "k" else case.v, self.layout_of(role))
-        if role == "qkv":
-            return self._packed(case)
-        if role == "unused":
-            return None if required else _LEAVE_OUT
-        if role in {"mask", "lengths"}:
-            return self._mask_value(name, required, probe)
-        if role == "bias":
-            return self._bias_value(case) if required or case.additive_bias is not None else _LEAVE_OUT
-        if role == "window":
-            return self._window_value(name, required, case)
-        if role == "documents":
-            return self._document_value(case) if required or case.document_ids is not None else _LEAVE_OUT
-        if role in {"dropout", "block", "temperature"} and not required:
-            return _LEAVE_OUT
-        if role == "scale" and case.scale is None and not (required or self.scale_always):
-            return _LEAVE_OUT
-        if role == "scale" and case.scale is None:
-            return 1 / math.sqrt(case.q.shape[-1])
-        return values_by_role(name, case).get(role, _LEAVE_OUT)
+        return self._packed(case) if role == "qkv" else LEAVE_OUT
 
     def _mask_value(self, name: str, required: bool, probe: Probe) -> Value:
         spelling, case = self.mask, probe.case
         if spelling is None or name != spelling.parameter:
-            return None if required else _LEAVE_OUT
+            return None if required else LEAVE_OUT
         biased = spelling.kind == "additive" and case.additive_bias is not None
         if case.allowed_mask is None and not biased and not self.mask_required:
-            return _LEAVE_OUT
+            return LEAVE_OUT
         mask = spelling.write(case, as_integers=probe.integer_mask)
         if mask is None:
             raise _CannotSayError
@@ -128,7 +133,7 @@ class Plan:
         if case.window is not None and self.abilities.fixed_window is None:
             return case.window if self.window_counts == "keys" else case.window - 1
         everything = case.q.shape[-2] + case.k.shape[-2]
-        return everything if required or self._default_is_number(name) else _LEAVE_OUT
+        return everything if required or self._default_is_number(name) else LEAVE_OUT
 
     def _document_value(self, case: Case) -> Tensor:
         ids = case.document_ids
@@ -174,14 +179,10 @@ class Plan:
         )
         if answer.failure is not None:
             return seen
-        sizes = {**sizes_of(case), "T": case.q.shape[-2], "d": case.v.shape[-1]}
+        sizes = sizes_of(case)
         output = weights = None
         for leaf in leaves(answer.result):
-            found = (
-                restore(leaf, self.output_layout or self.layout, sizes)
-                if output is None and leaf.is_floating_point()
-                else None
-            )
+            found = self._output(leaf, case) if output is None and leaf.is_floating_point() else None
             if found is not None:
                 output = found
             elif weights is None:
@@ -194,9 +195,44 @@ class Plan:
             weights=weights[0] if weights else None,
             changed=changed,
             gradients=gradients,
-            serials={serial: self._argument_name(key) for key, serial in answer.arguments.items()},
+            serials=self._serials(answer),
             cotangent=cotangent_of(case) if probe.backward else None,
         )
+
+    def _output(self, leaf: Tensor, case: Case) -> Tensor | None:
+        """[B, H, T_q, d_v]: an output in the canonical layout; None when the shape is another."""
+        sizes = {**sizes_of(case), "T": case.q.shape[-2], "d": case.v.shape[-1]}
+        return restore(leaf, self.output_layout or self.layout, sizes)
+
+    def readings(self) -> list[Plan]:
+        """Return the plan with every layout in which its output may come back: heads last, folded."""
+        others = {
+            "B H T d": ("B T H d", "B T (H d)"),
+            "B T H d": ("B H T d", "B T (H d)"),
+            "H T d": ("T H d", "T (H d)"),
+        }
+        return [self.but(output_layout=layout) for layout in (None, *others.get(self.layout, ()))]
+
+    def shows(self, result: Value, case: Case) -> Plan:
+        """Return the plan with the place where the output sits in a result."""
+        found = [leaf for leaf in leaves(result) if leaf.is_floating_point()]
+        output = next((leaf for leaf in found if self._output(leaf, case) is not None), None)
+        path = None if output is None else path_of(result, output)
+        return self.but(output_path=path or ())
+
+    def _serials(self, answer: Answer) -> dict[int, str]:
+        return {serial: self._argument_name(key) for key, serial in answer.arguments.items()}
+
+    def backward(self, probe: Probe, call: Call) -> Backward:
+        """Ask for the gradients of q, k and v."""
+        positional = [p.name for p in self.parameters if p.required]
+        names: dict[int | str, str] = {
+            **dict(enumerate(positional[: len(call.args)])),
+            **{name: name for name in call.kwargs},
+        }
+        wrt = tuple(key for key, name in names.items() if self.roles.get(name) in {"q", "k", "v"})
+        layout, cotangent = self.output_layout or self.layout, cotangent_of(probe.case)
+        return Backward(self.output_path, arrange(cotangent, layout, probe.case.k.shape[1]), wrt)
 
     def _argument_name(self, key: int | str) -> str:
         positional = [p.name for p in self.parameters if p.required]
@@ -233,7 +269,7 @@ class _CannotSayError(Exception):
     """The target has no way to be told this."""
 
 
-_LEAVE_OUT = object()
+LEAVE_OUT = object()
 
 
 def leaves(result: Value) -> list[Tensor]:
@@ -277,21 +313,9 @@ def ask(target: Target, plan: Plan, probes: Sequence[Probe], *, record: bool = F
     """Put probes to a target in one batch. Probes that it cannot be asked are left out."""
     pairs = [(probe, plan.spell(probe, record=record)) for probe in probes]
     asked = [(probe, call) for probe, call in pairs if call is not None]
-    if any(probe.backward for probe, _ in asked):
-        asked = [(probe, _with_backward(plan, probe, call)) for probe, call in asked]
+    asked = [
+        (probe, replace(call, backward=plan.backward(probe, call)) if probe.backward else call)
+        for probe, call in asked
+    ]
     answers = target.perform([call for _, call in asked])
     return [plan.read(probe, answer) for (probe, _), answer in zip(asked, answers, strict=True)]
-
-
-def _with_backward(plan: Plan, probe: Probe, call: Call) -> Call:
-    """Ask for the gradients of q, k and v too."""
-    if not probe.backward:
-        return call
-    positional = [p.name for p in plan.parameters if p.required]
-    names: dict[int | str, str] = {
-        **dict(enumerate(positional[: len(call.args)])),
-        **{name: name for name in call.kwargs},
-    }
-    wrt = tuple(key for key, name in names.items() if plan.roles.get(name) in {"q", "k", "v"})
-    cotangent = arrange(cotangent_of(probe.case), plan.output_layout or plan.layout, probe.case.k.shape[1])
-    return replace(call, backward=Backward(plan.output_path, cotangent, wrt))

@@ -54,10 +54,18 @@ _ROLES = {
     "slopes": r"(alibi_)?slopes?",
     "block": r"(q_|k_|kv_|key_|query_)?(block|chunk|tile)(_size|_len|_q|_k|_m|_n)?|b[rc]",
     "layer": r"module|layer|attn_module|attn_layer|mod",
-    "q": rf"(x|h)?_?(q|query|queries|qs)({_FORM})?|targets?|query_input",
-    "k": rf"(x|h)?_?(k|key|keys|ks)({_FORM}|_cache|t|_t|_transposed)?",
-    "v": rf"(x|h)?_?(v|value|values|vs)({_FORM}|_cache)?",
-    "x": r"x|inputs?|hidden(_states?)?|embeddings?|tokens|embeds",
+    "q": rf"(x|h|inputs?)?_?(q|query|queries|qs)({_FORM})?|targets?|tgt|query_input",
+    "k": rf"(x|h|inputs?)?_?(k|key|keys|ks)({_FORM}|_cache|t|_t|_transposed)?",
+    "v": rf"(x|h|inputs?)?_?(v|value|values|vs)({_FORM}|_cache)?",
+    "x": r"x|z|inputs?|hidden(_states?)?|embeddings?|tokens|embeds|input_tensor|(input_)?features|feats?",
+    "cos": r"(rope_|rotary_)?(freqs_)?cos(_cached|ine)?",
+    "sin": r"(rope_|rotary_)?(freqs_)?sin(_cached|e)?",
+    "rotary": r"(pos|position|rotary|rope)_?(pos_?)?(emb|embs|embeddings?|freqs)|rope|freqs(_cis)?",
+    "positions": r"((cache|input)_)?pos(ition)?s?(_?(ids?|idx|index|indices))?|start_pos(ition)?|offset",
+    "memory": r"(encoder|enc|memory|mem|context|ctx|cross|source|src|cond|image|text|key_value|kv|media)"
+    r"(_?(hidden_?states?|states?|outputs?|out|seq|sequence|tokens|embeds?|embeddings?|features?|inputs?"
+    r"|x|bank|hidden))?|(x|inputs?)_(kv|context|memory|src|source|enc)|y",
+    "cache": r".*(cache|past).*|incremental_state",
 }
 _ROLE_PATTERNS = {role: re.compile(pattern, re.I) for role, pattern in _ROLES.items()}
 
@@ -90,7 +98,7 @@ def role_of(name: str) -> str | None:
 
 def read(sketch: Sketch) -> Reading:
     """Read a sketch."""
-    roles = _roles(sketch.parameters)
+    roles = _roles(sketch.parameters, sketch.has_weights)
     doc = documentation(sketch)
     notes = notes_by_parameter(doc, sketch.parameters)
     if "mask" not in roles.values():
@@ -154,13 +162,15 @@ def _hides(text: str) -> bool:
     return bool(re.search(r"-inf|hidden|hides|masked|may not", text, re.I))
 
 
-def _roles(parameters: tuple[Parameter, ...]) -> dict[str, str]:
+def _roles(parameters: tuple[Parameter, ...], wired: bool) -> dict[str, str]:
     roles: dict[str, str] = {}
     for parameter in parameters:
         role = role_of(parameter.name)
         if role == "causal" and parameter.default in {"", "None"} and "mask" in parameter.name:
             role = "mask"  # `causal_mask=None` is a tensor
-        if role in {"w", "h", "x", "p"} or role is None:
+        if role is None or (role == "x" and not wired):
+            continue
+        if role in {"cos", "sin", "rotary", "positions", "memory", "cache"} and not wired:
             continue
         if role == "mask" and parameter.default in {"True", "False"}:
             role = "causal" if "causal" in parameter.name or parameter.name in {"mask", "masked"} else None

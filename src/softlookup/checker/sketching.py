@@ -12,8 +12,9 @@ from typing import Any, Literal
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from softlookup.checker.callee import module_of
+from softlookup.checker.callee import Outside, module_of
 from softlookup.checker.calls import Parameter, Sketch, Weight
+from softlookup.checker.frameworks import framework_of
 
 _KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*args", "**kwargs"]] = {
     inspect.Parameter.POSITIONAL_ONLY: "positional-only",
@@ -32,21 +33,31 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
     >>> [parameter.name for parameter in sketch_of(lambda q, k, v: q).parameters]
     ['q', 'k', 'v']
     """
-    code = code_of(target)
-    shown = target if _is_written_down(target) else type(target)
-    source, line = _source_of(shown)
+    seen = _outside(target)
+    code = _code_of(target, seen)
+    source, line = _source_of(seen.shown)
+    parameters = _parameters(seen.called or called_by(target), without_self=inspect.isclass(target))
     return Sketch(
         name=name or getattr(target, "__name__", type(target).__name__),
         kind=_kind(target),
-        file=_file_of(shown),
+        file=seen.file or _file_of(seen.shown),
         line=line or (code.co_firstlineno if code else 0),
-        doc=inspect.getdoc(shown) or "",
-        parameters=_parameters(called_by(target), without_self=inspect.isclass(target)),
+        doc=inspect.getdoc(seen.shown) or "",
+        parameters=parameters if seen.parameters is None else seen.parameters,
         init_parameters=_parameters(target.__init__, without_self=True) if inspect.isclass(target) else (),
         bases=tuple(f"{b.__module__}.{b.__qualname__}" for b in _ancestors(target)),
         source=source,
-        **_inside(target),
+        weights=seen.weights,
+        parts=seen.parts,
+        settings=seen.settings,
     )
+
+
+def _outside(target: Any) -> Outside:
+    framework = framework_of(target)
+    if framework is not None:
+        return framework.outside(target)
+    return Outside(target if _is_written_down(target) else type(target), **_inside(target))
 
 
 def _inside(target: Any) -> dict[str, Any]:
@@ -71,7 +82,7 @@ def _shape(parameter: Tensor) -> tuple[int, ...]:
     return () if is_lazy(parameter) else tuple(parameter.shape)
 
 
-def _settings(part: nn.Module) -> Iterator[tuple[str, float | bool]]:
+def _settings(part: nn.Module) -> Iterator[tuple[str, int | float]]:
     """Yield the numbers and switches of a module, and of the config that it holds."""
     for name, value in vars(part).items():
         if name.startswith("_") or name == "training":
@@ -87,7 +98,11 @@ def _settings(part: nn.Module) -> Iterator[tuple[str, float | bool]]:
 
 def code_of(target: Any) -> Any:
     """Return the code object that runs when the target is called; None when it is not written in Python."""
-    function = called_by(target)
+    return _code_of(target, _outside(target))
+
+
+def _code_of(target: Any, seen: Outside) -> Any:
+    function = seen.called or called_by(target)
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(inspect.unwrap(function), "__code__", None)

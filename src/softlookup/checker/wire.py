@@ -94,6 +94,8 @@ def travels(tensor: Tensor) -> bool:
 
 def write_value(value: Value, tensors: Tensors) -> Any:
     """Return the JSON for a value; whatever JSON cannot say is an object with one key."""
+    if isinstance(value, Tensor) and value.is_complex():
+        return {"complex": tensors.position(torch.view_as_real(value))}
     if isinstance(value, Tensor):
         return {"tensor": tensors.position(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -124,6 +126,8 @@ def read_value(data: Any, tensors: list[Tensor]) -> Value:
     ((kind, content),) = data.items()
     if kind == "tensor":
         return tensors[content]
+    if kind == "complex":
+        return torch.view_as_complex(tensors[content])
     if kind == "tuple":
         return tuple(read_value(item, tensors) for item in content)
     if kind == "dict":

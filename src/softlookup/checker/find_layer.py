@@ -1,0 +1,154 @@
+"""Find out how a module with projections is called, and which of its weights are which projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from softlookup.checker.abilities import Abilities
+from softlookup.checker.find_layout import LayoutFinder
+from softlookup.checker.find_wiring import guess_wirings
+from softlookup.checker.layer_plan import LayerPlan
+from softlookup.checker.layouts import axes_of
+from softlookup.checker.plan import Plan
+from softlookup.checker.trying import CannotAdaptError, Trial, cannot_adapt
+from softlookup.checker.wiring import Source, Wiring
+
+#: Trials in one go: the likeliest guesses mostly settle it.
+_FIRST = 24
+#: How many guesses are examined when none gives plain attention.
+_KEPT = 3
+
+_IMAGE, _CHANNELS_FIRST = "B d Y X", "B d T"
+
+
+class LayerFinder(LayoutFinder):
+    """Finds the roles of the arguments, the layout, and the projections."""
+
+    def layers(self) -> list[Plan]:
+        """Return the plan under which the module is plain attention, else the likeliest few.
+
+        Raises: CannotAdaptError when it cannot be called, or its projections are nowhere to be found.
+        """
+        guesses = self._layer_guesses()
+        if not guesses:
+            raise self._no_projections()
+        ran: list[Trial] = []
+        failures: list[tuple[str, int | None]] = []
+        for some in (guesses[:_FIRST], guesses[_FIRST:]):
+            trials, failed = self._tried(some)
+            ran, failures = ran + trials, failures + failed
+            right = [trial for trial in ran if trial.error <= self.tolerance]
+            if right:
+                return [min(right, key=_generality).plan]
+        if not ran:
+            raise cannot_adapt(self, failures)
+        return self._likeliest(ran)
+
+    def _layer_guesses(self) -> list[Plan]:
+        """Every way of calling with every wiring, likely ones first."""
+        plans: list[Plan] = []
+        for roles, source in self._role_and_source():
+            for wiring in guess_wirings(self.sketch, source):
+                for layout in self._token_layouts():
+                    plans += self._plans_of(roles, wiring, layout)
+        return plans
+
+    def _plans_of(self, roles: dict[str, str], wiring: Wiring, layout: str) -> Iterator[Plan]:
+        for rectangular in (False,) if wiring.source == "self" else (True, False):
+            can = Abilities(
+                batch="B" in axes_of(layout),
+                rectangular=rectangular,
+                grouped=wiring.num_kv_heads != wiring.num_heads,
+                heads=True,
+                wiring=wiring,
+                grid=layout == _IMAGE,
+            )
+            plan = LayerPlan(
+                self.parameters, roles, layout=layout, abilities=can, weights=self.sketch.weights
+            )
+            yield from self._with_required_masks(plan)
+
+    def _role_and_source(self) -> Iterator[tuple[dict[str, str], Source]]:
+        """Yield roles of the parameters, and how many inputs there are."""
+        roles = dict(self.reading.roles)
+        known = {role: name for name, role in roles.items()}
+        required = [p.name for p in self.parameters if p.required and p.kind.startswith("positional")]
+        if {"q", "k", "v"} <= set(known):
+            yield roles, "three"
+            yield roles, "self"
+            return
+        if "q" in known and {"k", "v"} & set(known):  # one of them stands for both
+            name = known.get("k") or known["v"]
+            yield {**roles, name: "memory"}, "cross"
+            return
+        first = known.get("x") or known.get("q") or next((n for n in required if n not in roles), None)
+        if first is None and "memory" in known and known["memory"] in required[:1]:
+            first = known.pop("memory")  # forward(src): the only input
+        if first is None:
+            return
+        others = {name: role for name, role in roles.items() if name != first and role not in {"x", "q"}}
+        without = {name: role for name, role in others.items() if role != "memory"}
+        both: tuple[dict[str, str], Source] = ({first: "x", **others}, "cross")
+        alone: tuple[dict[str, str], Source] = ({first: "x", **without}, "self")
+        if "memory" not in known:
+            yield alone
+        elif known["memory"] in required or "cross" in self.reading.words.split("\n")[0]:
+            yield both
+            yield alone
+        else:
+            yield alone
+            yield both
+
+    def _token_layouts(self) -> tuple[str, ...]:
+        """Layouts of the inputs in the order of likelihood."""
+        owners = set(self.sketch.parts.values())
+        if "Conv2d" in owners:
+            return (_IMAGE,)
+        if "Conv1d" in owners:
+            return (_CHANNELS_FIRST, "B T d")
+        batch_first = next(
+            (v for path, v in self.sketch.settings.items() if path.rpartition(".")[2] == "batch_first"), None
+        )
+        if batch_first is not None:
+            return ("B T d",) if batch_first else ("T B d",)
+        stated = [layout for layout in self.reading.layouts if not {"H", "G"} & set(axes_of(layout))]
+        if stated:
+            return tuple(sorted(stated, key=lambda layout: "B" not in layout)[:1])
+        return ("B T d", "T B d", "T d", _CHANNELS_FIRST, _IMAGE)
+
+    def _likeliest(self, ran: list[Trial]) -> list[Plan]:
+        """One plan for each wiring, in the order of likelihood, all called as the first one is."""
+        ran = sorted(ran, key=lambda trial: trial.rank)
+        first = ran[0].plan
+        found: dict[object, Plan] = {}
+        for trial in ran:
+            plan = trial.plan
+            same_call = (plan.layout, plan.roles, plan.mask) == (first.layout, first.roles, first.mask)
+            if same_call and plan.abilities.rectangular == first.abilities.rectangular:
+                found.setdefault(plan.abilities.wiring, plan)
+        return [self._with_residual(plan) for plan in list(found.values())[:_KEPT]]
+
+    def _with_residual(self, plan: Plan) -> Plan:
+        """Say whether the input comes back with the output: with values of 0 nothing else is left."""
+        case = self.case(plan, "plain")
+        silent = case.but(v=case.v * 0)
+        for reading in plan.readings():
+            seen = self.attempt(reading, "silent", case=silent)
+            if seen.output is not None and float(seen.output.abs().max()) < self.tolerance:
+                return reading
+        return plan
+
+    def _no_projections(self) -> CannotAdaptError:
+        weights = ", ".join(f"{w.name} {list(w.shape)}" for w in self.sketch.weights if w.trained)
+        names = ", ".join(p.name for p in self.parameters)
+        return CannotAdaptError(
+            f"{self.sketch.name}: its projections of queries, keys and values were not found.",
+            expected="weights whose names or order say what they project, e.g. q_proj, k_proj, v_proj, "
+            "and an input such as x, (query, key, value) or (x, context)",
+            got=f"weights {weights[:400]}; forward({names})",
+            hint="wrap it in a module whose forward takes x and whose projections have such names",
+        )
+
+
+def _generality(trial: Trial) -> tuple[bool, int]:
+    return not trial.plan.abilities.rectangular, trial.rank

@@ -1,0 +1,135 @@
+"""What the names of a module's weights say: which is a projection of what, and which sizes are heads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from softlookup.checker.calls import Sketch, Weight
+
+#: What may stand around the telling part of a name: w_q, to_q, q_proj, query_layer, fc_q, q_linear ...
+_BEFORE = (
+    r"(w|to|proj|project|projection|linear|lin|fc|dense|conv|in|c|self|attn|attention|get|make|enc|mha|tok)?"
+)
+_AFTER = (
+    r"(proj|projs|projection|projections|linear|lin|layer|net|fc|weights?|w|transform|map|dense|conv(1d|2d)?"
+    r"|matrix|embed|embedding|in|head|heads|attn|mat|kernel|states|to)*"
+)
+
+#: role -> the name in small letters without anything else. The first match wins.
+_ROLES = {
+    "qkv": rf"{_BEFORE}(qkv|querykeyvalue|queriesq?keysvalues){_AFTER}",
+    "packed": rf"cattn|inproj{_AFTER}|wpack|packed{_AFTER}|attnproj|allproj|projin",
+    "kv": rf"{_BEFORE}(kv|keyvalue|keysvalues){_AFTER}",
+    "q": rf"{_BEFORE}(q|qs|query|queries|theta){_AFTER}",
+    "k": rf"{_BEFORE}(k|ks|key|keys|phi){_AFTER}",
+    "v": rf"{_BEFORE}(v|vs|val|vals|value|values){_AFTER}",
+    "out": rf"{_BEFORE}(o|outs?|outputs?|unify|unifyheads|combine|merge|final|concat|post){_AFTER}"
+    r"|cproj|projs?|projection|fc|dense|project|outfc|wout|fcout|linear|mix|wz|headproj|resid",
+}
+_PATTERNS = {role: re.compile(pattern) for role, pattern in _ROLES.items()}
+
+_HEADS = re.compile(r"(n|num|nb)_?(q_|query_|attention_|attn_)?heads?(_q)?|heads|h|nheads?")
+_KV_HEADS = re.compile(
+    r"(n|num|nb)_?(local_)?(kv|key_value|k_v)_?heads?|kv_heads|(n|num)_query_groups|multi_query_group_num"
+)
+_WIDTH = re.compile(r"(d|dim)_?(head|k|qk|key)|(attention_)?head_(dim|size)|dk|depth|hidden_size_per_.*head")
+#: Numbers that change what is seen and are no projection: 0 while the module is asked.
+_SILENT = re.compile(r"bias|lora|adapter|sink|alibi_param|relative|rel_pos|pos_emb|position_emb", re.I)
+_QK_NORM = re.compile(r"(^|[._])((q|k|qk|query|key)_?(layer)?_?(norm|ln)|(norm|ln)_?(q|k|qk|query|key))")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A weight that may be a projection."""
+
+    weight: Weight
+    role: str | None  # of _ROLES; None where the name says nothing
+    owner: str  # class of the part that holds it, e.g. "Linear"; "" for a bare parameter
+    word: str = ""  # the part of the name that tells the role
+    place: int | None = None  # number in a list of parts
+
+
+def named_weights(sketch: Sketch) -> list[Named]:
+    """Return the weights of two axes or more that are no bias, no normalisation and no table of positions."""
+    found = []
+    for weight in sketch.weights:
+        path = weight.name.rpartition(".")[0]
+        owner = sketch.parts.get(path, "")
+        if not weight.trained or len(_lean(weight.shape)) < 2 or "Norm" in owner or owner == "Embedding":
+            continue
+        if _SILENT.search(weight.name):
+            continue
+        role, word = _role_of(weight.name, bare=not owner)
+        places = [int(step) for step in weight.name.split(".") if step.isdigit()]
+        found.append(Named(weight, role, owner, word, places[0] if places else None))
+    return found
+
+
+def _lean(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without the axes of a kernel of size 1."""
+    while len(shape) > 2 and shape[-1] == 1:
+        shape = shape[:-1]
+    return shape
+
+
+def _role_of(name: str, *, bare: bool) -> tuple[str | None, str]:
+    steps = [step for step in name.split(".") if not step.isdigit()]
+    if not bare:
+        steps = steps[:-1]  # "weight"
+    for step in reversed(steps):
+        plain = re.sub(r"[^a-z]", "", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", step).lower())
+        for role, pattern in _PATTERNS.items():
+            if pattern.fullmatch(plain):
+                return role, step
+    return None, ""
+
+
+def silent_weights(sketch: Sketch) -> tuple[str, ...]:
+    """Return the biases, adapters and tables of positions."""
+    return tuple(
+        weight.name
+        for weight in sketch.weights
+        if weight.trained
+        and "Norm" not in sketch.parts.get(weight.name.rpartition(".")[0], "")
+        and _SILENT.search(weight.name)
+    )
+
+
+def norms_around(sketch: Sketch, d_head: int) -> tuple[str, ...]:
+    """Return the parts that normalise inputs or outputs: those of queries and keys belong to the lookup."""
+    return tuple(
+        path
+        for path, kind in sketch.parts.items()
+        if "Norm" in kind and not _QK_NORM.search(path) and _width_of(sketch, path) != d_head
+    )
+
+
+def _width_of(sketch: Sketch, path: str) -> int | None:
+    shapes = [weight.shape for weight in sketch.weights if weight.name == f"{path}.weight"]
+    return shapes[0][-1] if shapes and shapes[0] else None
+
+
+def heads_of(sketch: Sketch) -> int | None:
+    """Return the number of query heads that the module holds in a setting."""
+    return _setting(sketch, _HEADS)
+
+
+def kv_heads_of(sketch: Sketch) -> int | None:
+    """Return the number of key/value heads that the module holds in a setting."""
+    return _setting(sketch, _KV_HEADS)
+
+
+def d_head_of(sketch: Sketch) -> int | None:
+    """Return the width of a head that the module holds in a setting."""
+    return _setting(sketch, _WIDTH)
+
+
+def _setting(sketch: Sketch, pattern: re.Pattern[str]) -> int | None:
+    """Return the first whole number of this name, of the module itself before its parts."""
+    for path in sorted(sketch.settings, key=lambda path: path.count(".")):
+        value = sketch.settings[path]
+        name = path.rpartition(".")[2].strip("_").lower()
+        if pattern.fullmatch(name) and type(value) is int and value > 0:
+            return value
+    return None
