@@ -24,9 +24,9 @@ from softlookup.terms import Contract
 class Adapter:
     """Finds the plans under which a target can be examined, best first."""
 
-    def __init__(self, target: Target, declared: Contract) -> None:
+    def __init__(self, target: Target, declared: Contract, mask: str | None = None) -> None:
         self.target = target
-        self.reading = _override(read(target.sketch), declared)
+        self.reading = _override(read(target.sketch, mask), declared)
         self.declared = declared
 
     def in_layout(self, layout: str | None) -> Adapter:
@@ -34,6 +34,14 @@ class Adapter:
         return Adapter(
             self.target, self.declared if layout is None else replace(self.declared, layout=layout)
         )
+
+    def masks(self) -> list[str]:
+        """Return the parameters that are masks, in the order of the signature."""
+        return [name for name, role in self.reading.roles.items() if role == "mask"]
+
+    def with_mask(self, name: str) -> Adapter:
+        """Return an adapter that gives this mask and leaves the others out."""
+        return Adapter(self.target, self.declared, name)
 
     def plans(self) -> list[Plan]:
         """Return one plan, or several when the meaning of a mask stays open.

@@ -63,11 +63,16 @@ def examine(target: Target, contract: Contract) -> Diagnosis:
     if refused:
         return not_callable(target, contract, refused)
     adapter = Adapter(target, contract)
-    stated = adapter.reading.layouts
-    found = [
-        _examine_in(target, adapter.in_layout(layout)) for layout in (stated if len(stated) > 1 else (None,))
-    ]
-    return next((diagnosis for diagnosis in found if not diagnosis.clean), found[0])
+    stated = adapter.reading.layouts if not target.sketch.has_weights else ()
+    ways = [adapter.in_layout(layout) for layout in stated] if len(stated) > 1 else [adapter]
+    if target.sketch.has_weights and len(adapter.masks()) > 1:  # such as one of positions and one of padding
+        ways = [adapter.with_mask(name) for name in adapter.masks()]
+    found: list[Diagnosis] = []
+    for way in ways:
+        found.append(_examine_in(target, way))
+        if not found[-1].clean:
+            return found[-1]
+    return found[0]
 
 
 def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:

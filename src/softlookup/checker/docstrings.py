@@ -107,7 +107,7 @@ def _axis(word: str, place: int, count: int, first_is_batch: bool) -> str | None
 def mask_values_of(text: str) -> tuple[str, ...]:
     """What the elements of a mask may be, when the text says so."""
     named = {
-        "bool": r"\bbool",
+        "bool": r"\bbool|\bbinary\b|\btrue\b",
         "int": r"\bu?int(8|32|64)?\b|\bbyte|\blong\b|bytetensor|longtensor",
         "float": r"\bfloat",
     }

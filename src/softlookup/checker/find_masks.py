@@ -35,7 +35,8 @@ class MaskFinder(Trying):
             t for t in trials if self.attempt(t.plan, "equal-axes").output is not None
         ]
         if not ran and not (self.reading.mask_kind or self.reading.mask_values):
-            return [plan.but(mask=None, unspelled=(names[0], failed(trials[0].seen)[0]))]
+            words = f"no boolean, integer or additive mask is accepted ({failed(trials[0].seen)[0]})"
+            return [plan.but(mask=None, left_out=(*plan.left_out, (names[0], words)))]
         if not ran:
             raise cannot_adapt(self, [failed(trial.seen) for trial in trials])
         likeliest = min(ran, key=lambda trial: trial.rank)

@@ -20,7 +20,12 @@ class RuleFinder(Trying):
         facts, can = self.reading.facts, plan.abilities
         stated = facts.get("causal")
         if stated == "argument":
-            can = replace(can, causal=True)
+            asked = self.case(plan, "square").but(causal="top-left")
+            raised = self.attempt(plan, "causal", case=asked).failure
+            can = replace(can, causal=raised is None)
+            if raised is not None:  # such as a flag that is only a hint about the mask
+                name = next(name for name, role in plan.roles.items() if role == "causal")
+                plan = plan.but(left_out=(*plan.left_out, (name, raised.message.partition("\n")[0][:160])))
         elif stated == "built-in" or (stated is None and self._measured_causal(plan)):
             can = replace(can, always_causal=True)
         plan = plan.but(abilities=can)

@@ -149,10 +149,8 @@ class FindingWriter:
     def _unasked(self, known: list[Finding]) -> list[Finding]:
         """Notes about what was measured and nobody declared."""
         can, notes = self.plan.abilities, []
-        if self.plan.unspelled:
-            name, reason = self.plan.unspelled
-            text = f"{name} was left out: no boolean, integer or additive mask is accepted ({reason})"
-            notes.append(Finding("SL001", "not-callable", text))
+        for name, reason in self.plan.left_out:
+            notes.append(Finding("SL001", "not-callable", f"{name} was left out: {reason}"))
         raised = [seen for seen in self.evidence.observations if seen.failure is not None and seen.compared]
         if raised:
             first = raised[0]

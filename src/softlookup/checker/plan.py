@@ -37,8 +37,7 @@ class Plan:
     window_counts: str = "keys"
     abilities: Abilities = field(default_factory=Abilities)
     contract: Contract = field(default_factory=Contract)
-    #: A mask parameter that takes none of our masks, and what it says.
-    unspelled: tuple[str, str] | None = None
+    left_out: tuple[tuple[str, str], ...] = ()  # arguments that could not be given, and why
     output_path: tuple[int | str, ...] = ()  # where the output sits in the result
     flags: dict[str, Value] = field(default_factory=dict)  # optional switches passed as they are
 

@@ -96,8 +96,11 @@ def role_of(name: str) -> str | None:
     return None
 
 
-def read(sketch: Sketch) -> Reading:
-    """Read a sketch."""
+def read(sketch: Sketch, only_mask: str | None = None) -> Reading:
+    """Read a sketch.
+
+    only_mask: of several masks the one that is given; the others are left out
+    """
     roles = _roles(sketch.parameters, sketch.has_weights)
     doc = documentation(sketch)
     notes = notes_by_parameter(doc, sketch.parameters)
@@ -111,6 +114,9 @@ def read(sketch: Sketch) -> Reading:
             name: "mask" if role == "bias" and _hides(notes.get(name, "")) else role
             for name, role in roles.items()
         }
+
+    if only_mask is not None:
+        roles = {n: "unused" if role == "mask" and n != only_mask else role for n, role in roles.items()}
 
     def of(role: str) -> str:
         return next((name for name, r in roles.items() if r == role), "")
@@ -229,7 +235,9 @@ def _facts(sketch: Sketch, doc: str, notes: dict[str, str], roles: dict[str, str
         facts["half"] = True
     if re.search(r"(unscaled|no scal(e|ing)|without scal(e|ing)|not scaled)\b", text):
         facts["scale"] = 1.0
-    if re.search(r"\b(averag\w+|mean) over (the )?heads|head[- ]averaged", text):
+    if any("average" in p.name for p in sketch.parameters):
+        pass  # the caller decides
+    elif re.search(r"\b(averag\w+|mean) over (the )?heads|head[- ]averaged", text):
         facts["weights"] = "averaged"
     elif re.search(
         r"per[- ]head weights|weights[^.]{0,30}\bper head"
