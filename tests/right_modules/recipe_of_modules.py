@@ -35,7 +35,7 @@ def merge(x):
 
 
 def recipe(x, y, layers, allowed=None, heads=H, kv_heads=None, z=None, **more):
-    """Multi-head attention of x to y with the layers q, k, v, out (may be None): the output and the weights."""
+    """Multi-head attention of x to y with the layers q, k, v, out (or None): the output and the weights."""
     q, k, v, out = layers
     queries = split(dot(q, x), heads)
     keys = split(dot(k, y), kv_heads or heads)

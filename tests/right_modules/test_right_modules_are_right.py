@@ -1,4 +1,4 @@
-"""Prove the corpus of modules itself: each file gives the answer of its definition, in float64, with its weights.
+"""Prove the corpus of modules: each file gives the answer of its definition in float64, with its weights.
 
 The answer, the returned weights and the gradients of every parameter are compared, in float32 and float64.
 """
