@@ -1,0 +1,88 @@
+"""Prove the modules of the corpus: each answers wrongly as it stands, and rightly once its one marked line is repaired.
+
+Right is attention with the module's own weights, worked out in plain torch, or, where that says more, what happens
+when something is changed that must not matter.
+"""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from wild_module_repairs import REPAIRS
+
+HERE = Path(__file__).parent
+EXPECTED = {
+    entry["id"]: entry for entry in json.loads((HERE / "expected_modules.json").read_text(encoding="utf-8"))
+}
+MARK = "  # bug"
+
+
+def made(source, report):
+    """Return the target of a file, made with the arguments of its repair, in eval mode."""
+    scope = {"__name__": "wild_module"}
+    exec(compile(source, report, "exec", dont_inherit=True), scope)
+    arguments = REPAIRS[report][1]
+    torch.manual_seed(0)
+    return scope[EXPECTED[report]["target"]](
+        **(arguments(scope) if callable(arguments) else arguments)
+    ).eval()
+
+
+def answers_rightly(module, check):
+    try:
+        return bool(check(module))
+    except (RuntimeError, IndexError, TypeError):
+        return False
+
+
+@pytest.fixture(params=sorted(REPAIRS))
+def report(request):
+    return request.param
+
+
+def source_of(report):
+    return (HERE / EXPECTED[report]["file"]).read_text(encoding="utf-8")
+
+
+def repaired(report):
+    lines = source_of(report).splitlines()
+    [at] = [i for i, line in enumerate(lines) if line.endswith(MARK)]
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    lines[at] = indent + REPAIRS[report][0]
+    return "\n".join(lines)
+
+
+def test_every_expected_module_has_a_repair():
+    assert set(REPAIRS) == set(EXPECTED)
+
+
+def test_the_module_answers_wrongly_as_it_stands(report):
+    assert not answers_rightly(made(source_of(report), report), REPAIRS[report][2])
+
+
+def test_the_module_answers_rightly_once_the_marked_line_is_repaired(report):
+    assert REPAIRS[report][2](made(repaired(report), report))
+
+
+def test_the_file_marks_one_line_and_names_its_report(report):
+    source = source_of(report)
+    doc = ast.get_docstring(ast.parse(source))
+    assert source.count("# bug") == 1
+    assert doc.startswith(f"Report {report}: https://")
+    assert "What is wrong: " in doc
+
+
+def test_the_reasons_say_which_name_is_expected_and_why(report):
+    entry = EXPECTED[report]
+    assert set(entry) <= {"id", "file", "target", "expect", "accept", "contract", "init", "why"}
+    assert entry["why"]
+    assert entry["expect"] not in entry.get("accept", ())
+
+
+def test_the_target_is_one_of_at_most_a_few_classes_and_the_last_one(report):
+    classes = [node.name for node in ast.parse(source_of(report)).body if isinstance(node, ast.ClassDef)]
+    assert classes[-1] == EXPECTED[report]["target"]
+    assert len(classes) <= 3
