@@ -87,10 +87,12 @@ LAYERS = {
     "softlookup.checker.diagnose": (5, 7),
     "softlookup.checker.files": (5, 8),
     "softlookup.checker": (5, 10),
+    "softlookup.promises": (6, 0),
     "softlookup.testing.closeness": (6, 0),
     "softlookup.testing.strategies": (6, 0),
     "softlookup.testing": (6, 1),
     "softlookup.console": (6, 0),
+    "softlookup.pytest_plugin": (7, 0),
     "softlookup.commands.*": (7, 0),  # one file a command; cli finds them by file name
     "softlookup.commands": (7, 1),
     "softlookup.cli": (8, 0),
@@ -99,9 +101,17 @@ LAYERS = {
 DOOR = "softlookup"  # imports nothing at run time, so everybody may read its version
 
 #: Modules that must load without torch.
-NO_TORCH = ("softlookup", "softlookup.terms", "softlookup.catalog", "softlookup.selection", "softlookup.cli")
+NO_TORCH = (
+    "softlookup",
+    "softlookup.terms",
+    "softlookup.catalog",
+    "softlookup.selection",
+    "softlookup.pytest_plugin",
+    "softlookup.cli",
+)
 MAY_EXIT_OR_READ_ARGV = {"softlookup.cli", "softlookup.checker.child"}  # the child is a program of its own
 REQUIRED_LIBRARIES = {"torch", "click", "rich", "safetensors"}
+LOADED_BY = {"softlookup.pytest_plugin": {"pytest"}}  # who loads the module is there already
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager"}
 
 MOST_LINES = 300
@@ -268,7 +278,7 @@ def test_a_command_that_runs_no_attention_leaves_torch_out(arguments):
 @pytest.mark.parametrize("module", MODULES)
 def test_optional_libraries_are_never_imported_at_the_top(module):
     libraries = {name.split(".")[0] for name in top_imports(module)} - set(sys.stdlib_module_names)
-    assert libraries <= REQUIRED_LIBRARIES | {"softlookup"}
+    assert libraries <= REQUIRED_LIBRARIES | {"softlookup"} | LOADED_BY.get(module, set())
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name not in MAY_EXIT_OR_READ_ARGV])
