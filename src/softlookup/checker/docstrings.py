@@ -69,7 +69,7 @@ def notes_by_parameter(doc: str, parameters: tuple[Parameter, ...]) -> dict[str,
             mentioned = [word for word in re.findall(r"\w+", head[1]) if word in names] if head else []
             if mentioned:
                 current = mentioned
-                indent = depth if place == 0 else indent
+                indent = depth if place == 0 else -1  # begun inside a line: it goes on below
             for name in current:
                 notes.setdefault(name, []).append(piece.strip())
     return {name: " ".join(lines) for name, lines in notes.items()}
@@ -83,7 +83,8 @@ def shapes_in(text: str, first_is_batch: bool = False) -> list[tuple[str, ...]]:
     found = []
     for inner in re.findall(r"[\[(]([^\[\]()]*(?:\([^()]*\))?[^\[\]()]*)[\])]|[\"']([^\"']+)[\"']", text):
         plain = re.sub(r"\s*\*\s*", "*", (inner[0] or inner[1]).strip())
-        words = [w for w in re.split(r"[\s,×]+|\bx\b", plain) if w]
+        words = [w for w in re.split(r"\s*,\s*" if "," in plain else r"[\s×]+|\bx\b", plain) if w]
+        words = [w if w.strip("#_?").lower() in _AXIS_OF else w.split()[0] for w in words]
         axes = [_axis(word, place, len(words), first_is_batch) for place, word in enumerate(words)]
         if axes.count("T") == 2 and words[-1].lower() in {"k", "v"}:
             axes[-1] = "d"  # [B, T, HQ, K]: the last letter is a width
@@ -182,7 +183,13 @@ _GAP = rf"(?:(?!{_YES}|{_NO})[^.\n;]){{0,60}}?"
 
 def polarity_of(text: str) -> str | None:
     """What True means, when the text says so."""
-    added = re.search(r"\b(added to|additive|adds? to|-inf\b.*hid|hid\w*.*-inf\b|float bias)", text, re.I)
+    text = re.sub(r"[\[(][^\[\]()]*,[^\[\]()]*[\])]", "", text)  # the 1 of a shape is no value
+    added = re.search(
+        r"\b(added to|(is|are|gets) added|additive|adds? to|-inf\b.*hid|hid\w*.*-inf\b|float bias"
+        r"|large negative|negative infinity)",
+        text,
+        re.I,
+    )
     if added and not re.search(r"\btrue\b|\bbool", text, re.I):
         return "additive"
     for marker, same in ((_YES, True), (_NO, False)):

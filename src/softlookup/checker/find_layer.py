@@ -86,6 +86,9 @@ class LayerFinder(LayoutFinder):
             first = known.pop("memory")  # forward(src): the only input
         if first is None:
             return
+        strange = [name for name in required if name not in roles and name != first]
+        if len(strange) == 1 and not {"memory", "k", "v"} & set(known):  # forward(x, c)
+            roles[strange[0]], known["memory"] = "memory", strange[0]
         others = {name: role for name, role in roles.items() if name != first and role not in {"x", "q"}}
         without = {name: role for name, role in others.items() if role != "memory"}
         both: tuple[dict[str, str], Source] = ({first: "x", **others}, "cross")

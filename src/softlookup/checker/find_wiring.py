@@ -65,7 +65,7 @@ def _wirings(sketch: Sketch, source: Source) -> Iterator[Wiring]:
                 yield wiring.but(
                     source=source,
                     zeroed=silent_weights(sketch),
-                    bypassed=norms_around(sketch, wiring.d_head),
+                    bypassed=norms_around(sketch, wiring.num_heads, wiring.d_head),
                 )
 
 
@@ -195,19 +195,8 @@ def _fused_by_head(weights: list[Named]) -> Iterator[Projections]:
 
 def _thirds(rows: int, H: int, H_kv: int | None) -> Iterator[list[list[int]]]:
     """Rows of the three projections in one weight, in the order in which they lie there."""
-    if H_kv and H_kv != H:
-        d = rows // (H + 2 * H_kv)
-        if d * (H + 2 * H_kv) == rows:
-            ends = (0, H * d, (H + H_kv) * d, rows)
-            yield [list(range(a, b)) for a, b in pairwise(ends)]
-            group = H // H_kv + 2  # the queries of a group, then its key and its value
-            lines = [list(range(start, start + d)) for start in range(0, rows, d)]
-            yield [
-                list(chain(*(lines[g * group + n] for g in range(H_kv) for n in range(group - 2)))),
-                list(chain(*(lines[g * group + group - 2] for g in range(H_kv)))),
-                list(chain(*(lines[g * group + group - 1] for g in range(H_kv)))),
-            ]
-        return
+    for shared in [H_kv] if H_kv else [n for n in (1, 2, 3, 4) if n < H and H % n == 0]:
+        yield from _grouped_thirds(rows, H, shared) if shared != H else ()
     if rows % (3 * H):
         return
     d, third = rows // (3 * H), rows // 3
@@ -215,6 +204,22 @@ def _thirds(rows: int, H: int, H_kv: int | None) -> Iterator[list[list[int]]]:
     if H > 1:
         yield [[h * 3 * d + part * d + j for h in range(H) for j in range(d)] for part in range(3)]
     yield [[(h * d + j) * 3 + part for h in range(H) for j in range(d)] for part in range(3)]
+
+
+def _grouped_thirds(rows: int, H: int, H_kv: int) -> Iterator[list[list[int]]]:
+    """The same where groups of query heads share a key/value head."""
+    d, rest = divmod(rows, H + 2 * H_kv)
+    if rest:
+        return
+    ends = (0, H * d, (H + H_kv) * d, rows)
+    yield [list(range(a, b)) for a, b in pairwise(ends)]
+    group = H // H_kv + 2  # the queries of a group, then its key and its value
+    lines = [list(range(start, start + d)) for start in range(0, rows, d)]
+    yield [
+        list(chain(*(lines[g * group + n] for g in range(H_kv) for n in range(group - 2)))),
+        list(chain(*(lines[g * group + group - 2] for g in range(H_kv)))),
+        list(chain(*(lines[g * group + group - 1] for g in range(H_kv)))),
+    ]
 
 
 def _matrices(group: list[Named], H: int) -> Iterator[list[_Matrix]]:

@@ -41,9 +41,9 @@ class LayerPlan(Plan):
         try:
             out = -picking(self.wiring).to(case.q.dtype) if probe.out_negated else None
             chosen = chosen_weights(case, out=out)
-        except RuntimeError:  # more tokens than its inputs can tell apart
+            call = super().spell(probe, record=record)
+        except RuntimeError:  # more tokens than its inputs can tell apart, or no rectangle of pixels
             return None
-        call = super().spell(probe, record=record)
         if call is None:
             return None
         shapes = {weight.name: weight.shape for weight in self.weights}

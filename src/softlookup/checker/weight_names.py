@@ -96,12 +96,15 @@ def silent_weights(sketch: Sketch) -> tuple[str, ...]:
     )
 
 
-def norms_around(sketch: Sketch, d_head: int) -> tuple[str, ...]:
+def norms_around(sketch: Sketch, num_heads: int, d_head: int) -> tuple[str, ...]:
     """Return the parts that normalise inputs or outputs: those of queries and keys belong to the lookup."""
     return tuple(
         path
         for path, kind in sketch.parts.items()
-        if "Norm" in kind and not _QK_NORM.search(path) and _width_of(sketch, path) != d_head
+        if re.search(r"Norm(\dd)?$|Normalization$", kind)
+        and "parametrizations" not in path
+        and not _QK_NORM.search(path)
+        and (num_heads == 1 or _width_of(sketch, path) != d_head)
     )
 
 
