@@ -4,6 +4,7 @@ What is wrong: the rate of the dropout goes into the fused call in eval mode as 
 """
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -29,9 +30,7 @@ class MultiHeadedAttention(nn.Module):
         q = self.linear_q(query).view(n_batch, -1, self.h, self.d_k).transpose(1, 2)
         k = self.linear_k(key).view(n_batch, -1, self.h, self.d_k).transpose(1, 2)
         v = self.linear_v(value).view(n_batch, -1, self.h, self.d_k).transpose(1, 2)
-        output = torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask.unsqueeze(1),
-            dropout_p=self.dropout_rate,  # bug
-        )
+        mask = mask.unsqueeze(1)
+        output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=self.dropout_rate)  # bug
         output = output.transpose(1, 2).contiguous().view(n_batch, -1, self.h * self.d_k)
         return self.linear_out(output)

@@ -193,7 +193,8 @@ REPAIRS = {
         training.dropped_in_training_only(training.grouped_layers, X),
     ),
     "b190": (
-        "dropout_p=self.dropout_rate if self.training else 0.0,",
+        "output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, "
+        "dropout_p=self.dropout_rate if self.training else 0.0)",
         {"n_head": 4, "n_feat": 16, "dropout_rate": 0.5},
         training.dropped_in_training_only(
             lambda m: with_layers(
