@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "styles"
+MODULES = Path(__file__).parent / "module_styles"
 BUG = "  # bug"
 SHOWS = "  # shows"
 
@@ -37,9 +38,9 @@ def patch(style: str, *texts: str, shows: str = "", dtype: str | None = None, **
     return Mutant(style, edits, shows, dtype, contract)
 
 
-def source(style: str) -> str:
+def source(style: str, folder: Path = FOLDER) -> str:
     """Return the right file's text."""
-    return (FOLDER / f"{style}.py").read_text()
+    return (folder / f"{style}.py").read_text()
 
 
 def apply(text: str, mutant: Mutant) -> str:
