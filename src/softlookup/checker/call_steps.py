@@ -25,6 +25,12 @@ _MERGE = frozenset(["mean", "sum", "amax", "max", "std", "var", "logsumexp"])
 _PICK = frozenset(["__getitem__", "index_select", "gather"])
 _CUT = frozenset(["detach", "detach_", "data", "item", "tolist", "numpy"])
 
+_RESHAPE = frozenset(["view", "reshape", "unflatten", "flatten", "cat"])
+_CUT_FUSED = frozenset(
+    ["chunk", "split", "unbind", "__getitem__", "view", "reshape", "tensor_split", "permute"]
+)
+_PROJECT = frozenset(["linear", "matmul", "einsum", "conv1d", "conv2d", "addmm", "bmm", "tensordot"])
+
 #: What one fused call carries out.
 _FUSED_STEPS = ("score", "scale", "hide", "visible", "normalize", "settle", "mix", "drop")
 
@@ -64,6 +70,17 @@ def _merges_samples(flow: Flow) -> bool:
     return len(before) > 1 and before[0] > 1 and after in {before[1:], (1, *before[1:])}
 
 
+def _mixed(flow: Flow) -> bool:
+    """The values are in their shares."""
+    return "v" in flow.holds and bool(flow.holds & {"weights", "scores"})
+
+
+def _rank(flow: Flow) -> int:
+    """How many axes a call adds."""
+    record = flow.record
+    return len(record.outputs[0]) - len(record.inputs[0]) if record.inputs and record.outputs else 0
+
+
 #: Step -> is this recorded call that step?
 CALLS: dict[str, Callable[[Flow], bool]] = {
     "score": lambda f: f.starts == "scores",
@@ -96,6 +113,13 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "restride": lambda f: f.op == "as_strided" and bool(f.holds & LOOKED_UP),
     "cut": lambda f: f.op in _CUT and bool(f.holds & LOOKED_UP),
     "over samples": _merges_samples,
+    "split": lambda f: f.op in _RESHAPE and f.looked_up_only and _rank(f) > 0,
+    "merge": lambda f: f.op in _RESHAPE and _mixed(f) and _rank(f) <= 0,
+    "over heads": lambda f: f.op in {"mean", "sum"} and _mixed(f) and _rank(f) < 0,
+    "cut fused": lambda f: f.op in _CUT_FUSED and any(s in ({"qkv"}, {"kv"}) for s in f.sources),
+    "project": lambda f: f.op in _PROJECT and f.looked_up_only,
+    "from target": lambda f: f.reads("target") and f.op in _PROJECT and bool(f.holds & {"k", "v", "kv"}),
+    "from memory": lambda f: f.reads("memory") and f.op in _PROJECT and f.holds == {"q"},
 }
 
 

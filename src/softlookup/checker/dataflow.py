@@ -18,7 +18,14 @@ SOFTMAX = frozenset({"softmax", "log_softmax", "softmin", "sigmoid"})
 EXP = frozenset({"exp", "exp_", "exp2", "logsumexp"})
 
 #: The arguments that are looked up with; every other tensor is about who may look at whom.
-LOOKED_UP = frozenset({"q", "k", "v", "qkv"})
+LOOKED_UP = frozenset({"q", "k", "v", "qkv", "kv"})
+
+#: What one weight of a module may hold, in the order in which it is mostly cut.
+FUSED_ROLES = ("qkv", "kv")
+#: Inputs of a module, before any projection.
+INPUTS = frozenset({"target", "memory"})
+_CUTS = frozenset(["chunk", "split", "split_with_sizes", "unbind", "tensor_split"])
+_PICKS = frozenset(["__getitem__", "select", "narrow"])
 
 #: Calls that take only the shape or the dtype of a second tensor.
 _BORROW_SHAPE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
@@ -57,6 +64,11 @@ class Flow:
     def reads(self, content: str) -> bool:
         """Say whether one of the tensors read holds this."""
         return any(content in source for source in self.sources)
+
+    @property
+    def looked_up_only(self) -> bool:
+        """Made from queries, keys or values alone, which have not met yet."""
+        return bool(self.holds & LOOKED_UP) and self.holds <= LOOKED_UP
 
     @property
     def on_scores(self) -> bool:
@@ -121,10 +133,18 @@ def _flows(seen: Observation) -> Iterable[Flow]:
     """Yield each call in order with its contents."""
     contents: dict[int, frozenset[str]] = {serial: frozenset({role}) for serial, role in seen.serials.items()}
     packed = "k" not in seen.serials.values()
+    picked: dict[int, int] = {}  # how many pieces were taken from one tensor so far
     for record in seen.recorded:
         sources = tuple(contents.get(serial, frozenset()) for serial in record.reads)
-        flow = _flow(record, sources, packed)
+        flow = _flow(record, sources, packed and not any("k" in source for source in sources))
         contents |= dict.fromkeys(record.writes, flow.holds)
+        fused = next((word for word in FUSED_ROLES if flow.holds == {word}), None)
+        if fused and record.op in _CUTS and len(record.writes) == len(fused):
+            contents |= {s: frozenset({role}) for s, role in zip(record.writes, fused, strict=True)}
+        elif fused and record.op in _PICKS:
+            place = picked.get(record.reads[0], 0)
+            picked[record.reads[0]] = place + 1
+            contents |= dict.fromkeys(record.writes, frozenset({fused[min(place, len(fused) - 1)]}))
         yield flow
 
 
@@ -134,6 +154,8 @@ def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -
     if record.op in _BORROW_SHAPE:
         return Flow(record, sources, sources[0] if sources else frozenset())
     holds = frozenset().union(*sources)
+    if holds & INPUTS and holds & LOOKED_UP:  # an input goes through a projection
+        return Flow(record, sources, holds - INPUTS)
     if record.op == FUSED:
         return Flow(record, sources, holds | {"q", "k", "v", "scores", "weights"}, "fused")
     if _is_product(record, sources, packed):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from softlookup.attention import STEPS, Steps
 from softlookup.checker import projecting
-from softlookup.checker.calls import Failure, Recorded
+from softlookup.checker.calls import Failure, Recorded, Sketch
+from softlookup.checker.wiring import Wiring
 from softlookup.terms import Case, Contract
 
 #: Steps of a module before and after the lookup.
@@ -97,6 +98,12 @@ class Evidence:
     contract: Contract
     observations: tuple[Observation, ...]
     steps: Explained = Explained()  # what explains the forward values: the reference, or a named mutant
+    sketch: Sketch | None = None  # the target seen from outside: what its words and settings promise
+
+    @property
+    def wiring(self) -> Wiring | None:
+        """The projections of a module; None for a function."""
+        return next((seen.case.wiring for seen in self.observations), None)
 
     def probe(self, name: str) -> Observation | None:
         """Return the observation of this probe, or None when the contract does not allow it."""

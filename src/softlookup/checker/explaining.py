@@ -67,7 +67,7 @@ def look_at(target: Target, plan: Plan) -> Look:
     """Put every probe to the target and compare with the reference."""
     probes = suite(plan.abilities, getattr(torch, plan.contract.dtype or "float32"))
     observations = ask(target, plan, probes) + _other_paths(target, plan, probes)
-    evidence = Evidence(plan.contract, tuple(observations))
+    evidence = Evidence(plan.contract, tuple(observations), sketch=target.sketch)
     usable = [seen for seen in observations if seen.compared and seen.output is not None]
     scale = Scale()
     failing = [seen for seen in usable if not scale.compare(seen, REFERENCE).fits]

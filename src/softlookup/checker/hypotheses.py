@@ -19,10 +19,10 @@ from torch import Tensor
 from softlookup import catalog
 from softlookup.attention import Steps
 from softlookup.catalog import Entry
-from softlookup.checker.evidence import Evidence, Explained, Observation
+from softlookup.checker.evidence import AROUND, Evidence, Explained, Observation
 from softlookup.terms import Case
 
-_STEP_NAMES = tuple(Steps.__dataclass_fields__)
+_STEP_NAMES = (*Steps.__dataclass_fields__, *AROUND)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def hypotheses_of(entry: Entry, evidence: Evidence) -> Iterator[Hypothesis]:
     """Return one hypothesis for each shape of a rule or variant."""
     module = entry.load()
     edits = _edits(module)
-    if not edits:
+    if not edits or (edits.keys() <= set(AROUND) and evidence.wiring is None):
         return
     variants = getattr(module, "VARIANTS", (None,))
     for variant in variants(evidence) if callable(variants) else variants:

@@ -22,6 +22,9 @@ from softlookup.terms import Case
 #: Inputs of a module by the role of the parameter.
 _INPUTS = {"x": "x", "q": "x", "memory": "memory", "k": "memory", "v": "values"}
 
+#: What an input is called in the record, before any projection.
+_KINDS = {"x": "target", "q": "target", "memory": "memory", "k": "memory", "v": "memory"}
+
 
 @dataclass(frozen=True)
 class LayerPlan(Plan):
@@ -124,7 +127,7 @@ class LayerPlan(Plan):
         for key, serial in answer.arguments.items():
             if not str(key).startswith(WEIGHT):
                 role = self._argument_name(key)
-                names |= {} if role in _INPUTS else {serial: role}
+                names[serial] = _KINDS.get(role, role)
                 continue
             held = roles.get(str(key).removeprefix(WEIGHT), set())
             if held:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from softlookup.checker.call_steps import CALLS, step_lines
 from softlookup.checker.calls import Sketch
-from softlookup.checker.dataflow import Dataflow, Flow
+from softlookup.checker.dataflow import LOOKED_UP, Dataflow, Flow
 from softlookup.checker.evidence import Observation
 from softlookup.checker.source_lines import SourceLines
 
@@ -32,6 +32,11 @@ _INSTEAD = {
     "score": ("mix",),
     "sum": ("normalize",),
     "exp": ("normalize",),
+    "cut fused": ("split", "project"),
+    "over heads": ("merge", "mix"),
+    "merge": ("mix",),
+    "split": ("score",),
+    "from target": ("from memory", "project"),
 }
 
 _ADD = frozenset(["add", "add_"])
@@ -167,6 +172,16 @@ class _Search:
             return self.text.branch({"training"})
         return self.text.branch({switch} if switch.isidentifier() else self.names("mask", "bias"))
 
+    def projected_again(self) -> int | None:
+        """Where a weight is applied that was applied before, to make something else."""
+        used: set[int] = set()
+        for flow in self.calls("project"):
+            weights = {serial for serial in flow.record.reads if self.seen.serials.get(serial) in LOOKED_UP}
+            if weights & used:
+                return flow.line
+            used |= weights
+        return None
+
     def alias(self) -> int | None:
         """Between the score and the mix, ``weights = scores``: a step of which only the name is left."""
         scored, mixed = self.carried_out("score"), self.carried_out("mix")
@@ -198,6 +213,8 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "alias": _Search.alias,
     "cut": _Search.cut,
     "blocks": lambda search: search.text.blocks(),
+    "projected again": _Search.projected_again,
+    "last": lambda search: search.flow.flows[-1].line if search.flow.flows else None,
     "last denominator": lambda search: search.last("denominator"),
     "last divide": lambda search: search.last("divide"),
 }

@@ -165,6 +165,8 @@ def _conduct_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[P
         Probe("repeat-1", case, compared=False),
         Probe("repeat-2", case, seed=1, compared=False),
     ]
+    if can.wiring is not None and can.wiring.out:
+        probes.append(Probe("out-negated", plain_case(can, build.dtype), out_negated=True, compared=False))
     if can.batch:
         k, v = case.k.clone(), case.v.clone()
         q = case.q.clone()
