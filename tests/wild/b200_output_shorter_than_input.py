@@ -23,11 +23,13 @@ class PackedSelfAttention(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(-3, -2).flatten(-2))
 
     def forward(self, src, src_key_padding_mask=None):
-        """src_key_padding_mask: (batch, length) bool, True = padding, on the right"""
+        """src_key_padding_mask: (batch, length) bool, True = padding"""
         if src_key_padding_mask is None:
             return self.attend(src)
-        if self.training:
+        real = ~src_key_padding_mask
+        lengths = real.sum(dim=1)
+        padded_on_the_right = bool((real.int().diff(dim=1) <= 0).all() and (lengths > 0).all())
+        if self.training or not padded_on_the_right:
             return self.attend(src, src_key_padding_mask).masked_fill(src_key_padding_mask[..., None], 0.0)
-        lengths = (~src_key_padding_mask).sum(dim=1).tolist()
-        packed = torch.nested.nested_tensor([self.attend(x[:n]) for x, n in zip(src, lengths)])
+        packed = torch.nested.nested_tensor([self.attend(x[:n]) for x, n in zip(src, lengths.tolist())])
         return torch.nested.to_padded_tensor(packed, 0.0)  # bug
