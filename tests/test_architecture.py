@@ -20,6 +20,7 @@ SRC = HERE / "src"
 LAYERS = {
     "softlookup.terms": (0, 0),
     "softlookup.catalog": (1, 0),
+    "softlookup.file_search": (1, 0),
     "softlookup.selection": (2, 0),
     "softlookup.attention_inputs": (2, 0),
     "softlookup.multihead_inputs": (2, 0),
@@ -39,7 +40,8 @@ LAYERS = {
     "softlookup.report.finding_parts": (2, 1),
     "softlookup.report.rule_page": (2, 1),
     "softlookup.report.*": (2, 2),  # one file a form
-    "softlookup.report": (2, 3),
+    "softlookup.report.forms": (2, 3),
+    "softlookup.report": (2, 4),
     "softlookup.attention": (3, 0),
     "softlookup.multihead": (4, 0),
     "softlookup.cost": (4, 0),
@@ -99,6 +101,9 @@ LAYERS = {
     "softlookup.testing": (6, 1),
     "softlookup.console": (6, 0),
     "softlookup.pytest_plugin": (7, 0),
+    "softlookup.configuration": (6, 0),
+    "softlookup.file_checks": (6, 1),
+    "softlookup.check_run": (6, 2),
     "softlookup.commands.*": (7, 0),  # one file a command; cli finds them by file name
     "softlookup.commands": (7, 1),
     "softlookup.cli": (8, 0),

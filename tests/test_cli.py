@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from softlookup import cli
 from softlookup.catalog import rules
-from softlookup.commands import check as check_command
+from softlookup.check_run import split_name
 from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -106,14 +106,14 @@ def test_without_a_name_everything_is_looked_at(target, asked):
 
 
 def test_a_drive_letter_is_not_split_off():
-    assert check_command._split_name("C:\\work\\w.py") == ("C:\\work\\w.py", None)
-    assert check_command._split_name("C:\\work\\w.py:attend") == ("C:\\work\\w.py", "attend")
+    assert split_name("C:\\work\\w.py") == ("C:\\work\\w.py", None)
+    assert split_name("C:\\work\\w.py:attend") == ("C:\\work\\w.py", "attend")
 
 
 def test_a_path_with_a_colon_that_exists_is_taken_whole(tmp_path):
     path = tmp_path / "odd:name"
     path.write_text("")
-    assert check_command._split_name(str(path)) == (str(path), None)
+    assert split_name(str(path)) == (str(path), None)
 
 
 def test_options_become_the_declared_contract(target, asked):

@@ -1,20 +1,26 @@
-"""Check the attention in files."""
+"""Check the attention in files and folders."""
 
 from __future__ import annotations
 
 import ast
-import warnings
+import os
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from softlookup.console import CLEAN, FAILED, FOUND, no_color_option, show
-from softlookup.terms import Contract, FileReport, SoftlookupError
+from softlookup.check_run import CheckRun, split_name
+from softlookup.configuration import Configuration, nearest
+from softlookup.console import CLEAN, FAILED, FOUND, no_color_option, plain_text, progress, show
+from softlookup.file_checks import Request
+from softlookup.report.forms import FORMS, render
+from softlookup.selection import Selection, known_words
+from softlookup.terms import Contract, SoftlookupError
 
 
 @click.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE[:NAME]...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH[:NAME]...")
 @click.option("--layout", metavar="AXES", help='Axes of q, e.g. "B H T d", "B T H d", "B T d", "T d".')
 @click.option(
     "--mask",
@@ -59,90 +65,106 @@ from softlookup.terms import Contract, FileReport, SoftlookupError
     show_default=True,
     help="Seconds for one file.",
 )
+@click.option("--select", multiple=True, metavar="RULES", help="Only these: codes, their beginnings, names.")
+@click.option("--ignore", multiple=True, metavar="RULES", help="Not these; they are only counted.")
+@click.option(
+    "--if-any",
+    is_flag=True,
+    help="Pass over files without attention as in a folder; none at all is no error.",
+)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(FORMS),
     default="text",
     show_default=True,
-    help="For people, or for tools.",
+    help="For people, for tools, or a page.",
 )
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report there.")
 @no_color_option
-def command(
-    files: tuple[str, ...],
-    init: str,
-    form: str,
-    no_color: bool,
-    **asked: Any,
-) -> None:
-    """Check the attention in each FILE, or only NAME in it.
+def command(paths: tuple[str, ...], form: str, output: str | None, no_color: bool, **asked: Any) -> None:
+    """Check the attention in each PATH: a file, only NAME in it, or what a folder holds.
 
-    The file runs in a guarded child process: a seat belt, not a sandbox against malice.
+    A file runs in a guarded child process: a seat belt, not a sandbox against malice.
     Options state what the code promises; what is not stated is found out by trying.
+    What is said in [tool.softlookup] of pyproject.toml holds where no option says otherwise.
 
     Exit status: 0 all clean, 1 a finding, 2 the request could not be carried out.
     """
-    settings = {name: asked.pop(name) for name in ("timeout", "device")}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    settings |= {"contract": _contract(asked), "init": _init_arguments(init)}
-    reports: list[FileReport] = []
-    failed = False
-    for file in files:
-        path, name = _split_name(file)
-        try:
-            reports.append(_check_file(path, name, settings))
-        except SoftlookupError as error:
-            click.echo(str(error), err=True)
-            failed = True
-    if reports or len(files) > 1:
-        _show(reports, several=len(files) > 1, form=form, no_color=no_color)
-    failed = failed or any(not report.diagnoses for report in reports)
-    found = any(not diagnosis.clean for report in reports for diagnosis in report.diagnoses)
-    click.get_current_context().exit(FAILED if failed else FOUND if found else CLEAN)
+    project = nearest(split_name(path)[0] for path in paths)
+    if not _given("form"):
+        form = project.form or form
+    if not _given("timeout"):
+        asked["timeout"] = project.timeout or asked["timeout"]
+    selection = _selection(project, asked.pop("select"), asked.pop("ignore"))
+    run = CheckRun(project, selection, if_any=asked.pop("if_any"))
+    request = _request(asked)
+    wanted = run.wanted(paths)
+    with progress(len(wanted)) as say:
+        run.check(wanted, request, say)
+    for problem in run.problems:
+        click.echo(problem, err=True)
+    several = len(paths) > 1 or any(os.path.isdir(path) for path in paths)
+    if run.reports or several or form not in {"text", "json"}:
+        _hand_out(run, form, output, several=several, no_color=no_color)
+    wrong = any(not it.clean for report in run.reports for it in report.diagnoses)
+    click.get_current_context().exit(FAILED if run.problems else FOUND if wrong else CLEAN)
 
 
-def _check_file(path: str, name: str | None, settings: dict[str, Any]) -> FileReport:
-    """Check one file. The import waits until here: it is what brings torch."""
-    if not Path(path).is_file():
+def _given(option: str) -> bool:
+    """Say whether the user wrote this option, even with the value it has without."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def _selection(project: Configuration, select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
+    """Return what is selected on the command line; what it leaves open, the project says."""
+    return Selection(
+        known_words(select, "--select") or project.selection.select,
+        known_words(ignore, "--ignore") or project.selection.ignore,
+    )
+
+
+def _request(asked: dict[str, Any]) -> Request:
+    """Return what the options declare and ask for."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    init = _init_arguments(given.pop("init"))
+    settings: dict[str, Any] = {name: given.pop(name) for name in ("timeout", "device") if name in given}
+    return Request(Contract(**given, declared=frozenset(given)), init, settings)
+
+
+def _hand_out(run: CheckRun, form: str, output: str | None, *, several: bool, no_color: bool) -> None:
+    """Print the report, or write it and print its last lines."""
+    sources = {it.file: Path(it.file).read_text(encoding="utf-8", errors="replace") for it in run.reports}
+    if form == "text":
+        from softlookup.report.terminal import reports_renderable
+
+        shown = reports_renderable(run.reports, sources)
+        if output is None:
+            show(shown, no_color=no_color)
+        else:
+            _write(output, plain_text(shown))
+    else:
+        root = os.getcwd()
+        text = render(form, run.reports, sources, root=root, several=several, ignored=run.ignored)
+        if output is None:
+            if text:
+                click.echo(text)
+            return
+        _write(output, text + "\n" if text else text)
+    from softlookup.report.terminal import closing_renderable
+
+    show(closing_renderable(run.reports, run.ignored, run.passed_over()), no_color=no_color)
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as problem:
         raise SoftlookupError(
-            f"check: there is no file {path!r}.",
-            expected="a Python file, or FILE:NAME for one definition in it",
-            got=path,
-            hint="give the path as seen from the current directory",
-        )
-    from softlookup.checker.files import check_file
-
-    # torch says so when it is installed alone; nothing here needs numpy.
-    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-    return check_file(path, name, **settings)
-
-
-def _show(reports: list[FileReport], *, several: bool, form: str, no_color: bool) -> None:
-    if form == "json":
-        from softlookup.report.as_json import render
-
-        click.echo(render(reports, several=several))
-        return
-    from softlookup.report.terminal import closing_line, file_renderable
-
-    for report in reports:
-        source = Path(report.file).read_text(encoding="utf-8", errors="replace")
-        show(file_renderable(report, source), no_color=no_color)
-    show(closing_line(reports), no_color=no_color)
-
-
-def _contract(promised: dict[str, Any]) -> Contract:
-    """Return the contract that the options declare."""
-    given = {name: value for name, value in promised.items() if value is not None}
-    return Contract(**given, declared=frozenset(given))
-
-
-def _split_name(file: str) -> tuple[str, str | None]:
-    """Split FILE:NAME. A drive letter is no file, and a path that exists is taken whole."""
-    path, colon, name = file.rpartition(":")
-    if not colon or Path(file).exists() or not all(part.isidentifier() for part in name.split(".")):
-        return file, None
-    return path, name
+            f"check: the report could not be written to {file!r}.",
+            expected="a file in a folder that exists",
+            got=str(problem),
+        ) from None
 
 
 def _init_arguments(text: str) -> dict[str, object]:

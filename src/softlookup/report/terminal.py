@@ -5,7 +5,7 @@ Nothing is said by colour alone, our own signs are ASCII, and the user's text lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -18,6 +18,11 @@ from softlookup.report.plain_words import all_clean, closing_words, describe, pr
 from softlookup.terms import Diagnosis, FileReport, Finding
 
 _LABEL_WIDTH = 10
+
+
+def reports_renderable(reports: Sequence[FileReport], sources: Mapping[str, str]) -> RenderableType:
+    """Return everything about all files; ``sources``: file -> its text, for the excerpts."""
+    return Group(*(file_renderable(report, sources.get(report.file, "")) for report in reports))
 
 
 def file_renderable(report: FileReport, source: str = "") -> RenderableType:
@@ -35,6 +40,14 @@ def closing_line(reports: Sequence[FileReport], ignored: int = 0) -> Text:
     """Return the last line: how many targets, how many findings, and how many of them were to be ignored."""
     style = "bold green" if all_clean(reports) else "bold red"
     return Text(closing_words(reports, ignored), style=style)
+
+
+def closing_renderable(
+    reports: Sequence[FileReport], ignored: int = 0, passed_over: str = ""
+) -> RenderableType:
+    """Return the last lines: what a search passed over where it did, then the counts."""
+    last = closing_line(reports, ignored)
+    return Group(Text(passed_over, style="dim"), last) if passed_over else last
 
 
 def _target(diagnosis: Diagnosis, file: str, lines: list[str]) -> RenderableType:

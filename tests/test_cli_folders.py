@@ -1,0 +1,350 @@
+"""`softlookup check` over folders: what is checked, what counts, where reports go, what a project says."""
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from softlookup import cli
+from softlookup.check_run import CheckRun, split_name
+from softlookup.configuration import Configuration
+from softlookup.selection import Selection
+from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
+
+ATTEND = "def attend(q, k, v):\n    return q\n"
+FINDING = Finding("SL211", "softmax-over-queries", "columns sum to one", line=2, fix="use dim=-1")
+NOTE = Finding("SL402", "empty-row-uniform", "an empty row averages every value")
+
+
+def a_diagnosis(file, name="attend", verdict="clean", findings=None, notes=()):
+    if findings is None:
+        findings = () if verdict == "clean" else (FINDING,)
+    return Diagnosis(name, "function", file, 1, Contract(), verdict, findings, notes)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return the current folder, empty at first, with a function that writes files of attention into it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*names, text=ATTEND):
+        for name in names:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+
+    return write
+
+
+@pytest.fixture
+def checker(monkeypatch):
+    """Replace the checker by one that notes what it is asked and answers with the diagnoses of each file."""
+    answers, calls = {}, []
+
+    def check_file(path, name=None, **asked):
+        calls.append({"path": path, "name": name, **asked})
+        diagnoses = answers.get((path, name) if name else path, (a_diagnosis(path, name or "attend"),))
+        if isinstance(diagnoses, Exception):
+            raise diagnoses
+        return diagnoses if isinstance(diagnoses, FileReport) else FileReport(path, diagnoses, (), "2.13.0")
+
+    fake = types.ModuleType("softlookup.checker.files")
+    fake.check_file = check_file
+    monkeypatch.setitem(sys.modules, "softlookup.checker.files", fake)
+    return types.SimpleNamespace(answers=answers, calls=calls)
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.main, ["check", *(str(argument) for argument in arguments)])
+
+
+def checked(checker):
+    return [call["path"] for call in checker.calls]
+
+
+# --- folders ---
+
+
+def test_each_file_of_a_folder_that_looks_like_attention_is_checked(folder, checker):
+    folder("src/a.py", "src/b/c.py")
+    folder("src/sums.py", text="def add(a, b): ...")
+    result = run("src")
+    assert checked(checker) == ["src/a.py", "src/b/c.py"]
+    assert result.exit_code == 0
+    *_, passed_over, last = result.stdout.splitlines()
+    assert passed_over == "Passed over: 1 without attention (name a file to check it)"
+    assert last == "2 targets, clean"
+
+
+def test_what_a_folder_leaves_out_is_counted_by_its_reason(folder, checker):
+    folder("a.py", ".git/b.py", "tests/c.py", "test_d.py")
+    assert "Passed over: 1 hidden, 2 tests (name" in run(".").stdout
+
+
+def test_a_file_of_a_folder_in_which_no_attention_is_found_is_only_counted(folder, checker):
+    folder("a.py", "b.py", "c.py")
+    checker.answers["b.py"] = SoftlookupError("check: no attention was found in b.py.")
+    checker.answers["c.py"] = FileReport("c.py", (), (Skipped("main", 3, "takes no tensors"),))
+    result = run(".")
+    assert result.exit_code == 0
+    assert "b.py" not in result.output
+    assert "c.py" not in result.output
+    assert "Passed over: 2 without attention" in result.stdout
+
+
+def test_the_checker_still_says_it_in_the_words_by_which_a_folder_passes_it_over(folder, tmp_path):
+    folder("a.py", text="def attention_of(a, b): ...")
+    result = run(".", "--if-any")
+    assert result.exit_code == 0, result.output
+    assert "Passed over: 1 without attention" in result.stdout
+
+
+def test_another_error_in_a_folder_is_said_and_does_not_hide_the_others(folder, checker):
+    folder("a.py", "b.py")
+    checker.answers["a.py"] = SoftlookupError("check: there is no such device.")
+    result = run(".")
+    assert result.exit_code == 2
+    assert "no such device" in result.stderr
+    assert result.stdout.splitlines()[-1] == "1 target, clean"
+
+
+def test_a_folder_without_attention_is_not_clean(folder, checker):
+    folder("sums.py", text="def add(a, b): ...")
+    folder("tests/a.py")
+    result = run(".")
+    assert result.exit_code == 2
+    assert "no attention was found" in result.stderr
+    assert "1 file without, tests (tests)" in result.stderr
+    assert "clean" not in result.stdout
+
+
+def test_if_any_attention_is_wanted_a_folder_without_is_no_error(folder, checker):
+    folder("sums.py", text="def add(a, b): ...")
+    result = run(".", "--if-any")
+    assert result.exit_code == 0
+    assert "clean" not in result.stdout
+
+
+def test_if_any_judges_files_as_in_a_folder(folder, checker):
+    folder("a.py", "tests/b.py")
+    folder("sums.py", text="def add(a, b): ...")
+    assert run("a.py", "tests/b.py", "sums.py", "--if-any").exit_code == 0
+    assert checked(checker) == ["a.py"]
+
+
+def test_if_any_attention_is_wrong_it_is_a_finding(folder, checker):
+    folder("a.py")
+    checker.answers["a.py"] = (a_diagnosis("a.py", verdict="named"),)
+    assert run("a.py", "--if-any").exit_code == 1
+
+
+def test_a_missing_file_is_an_error_even_if_any(folder, checker):
+    assert run("nowhere.py", "--if-any").exit_code == 2
+
+
+def test_a_file_that_is_named_is_checked_whatever_its_name_is(folder, checker):
+    folder("tests/test_a.py")
+    run("tests/test_a.py")
+    assert checked(checker) == ["tests/test_a.py"]
+
+
+def test_json_of_a_folder_lists_files_even_when_there_is_one(folder, checker):
+    folder("a.py")
+    assert [file["file"] for file in json.loads(run(".", "--format", "json").stdout)["files"]] == ["a.py"]
+
+
+def test_each_file_is_told_as_it_comes(folder, checker):
+    folder("a.py", "b.py")
+    run_ = CheckRun(Configuration(), Selection())
+    told = []
+    from softlookup.file_checks import Request
+
+    run_.check(run_.wanted(["a.py", "b.py"]), Request(), told.append)
+    assert told == ["a.py", "b.py"]
+
+
+def test_progress_is_silent_where_nobody_looks(folder, checker):
+    folder("a.py", "b.py")
+    assert run(".").stderr == ""
+
+
+def test_a_path_with_a_colon_that_is_a_folder_is_taken_whole(folder):
+    folder("odd:name/a.py")
+    assert split_name("odd:name") == ("odd:name", None)
+
+
+# --- select and ignore ---
+
+
+@pytest.mark.parametrize("word", ["SL211", "SL2", "softmax-over-queries", "SL101,SL2"])
+def test_an_ignored_finding_is_only_counted(folder, checker, word):
+    folder("a.py")
+    checker.answers["a.py"] = (a_diagnosis("a.py", verdict="named"),)
+    result = run("a.py", "--ignore", word)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "1 target, clean, 1 ignored"
+    assert "SL211" not in result.stdout
+
+
+def test_what_is_not_selected_is_only_counted(folder, checker):
+    folder("a.py")
+    checker.answers["a.py"] = (a_diagnosis("a.py", verdict="named", notes=(NOTE,)),)
+    assert run("a.py", "--select", "SL2").stdout.splitlines()[-1] == "1 target, 1 finding"
+    result = run("a.py", "--select", "SL1", "--select", "SL4")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "1 target, clean, 1 note, 1 ignored"
+
+
+def test_what_could_not_be_called_is_not_clean_because_that_is_ignored(folder, checker):
+    folder("a.py")
+    unrun = Finding("SL001", "not-callable", "needs an argument", line=1)
+    checker.answers["a.py"] = (a_diagnosis("a.py", verdict="not-callable", findings=(unrun,)),)
+    assert run("a.py", "--select", "SL2").exit_code == 1
+    result = run("a.py", "--ignore", "SL001")
+    assert result.exit_code == 0
+    assert "could not be called, and SL001 is ignored" in result.stdout
+    assert result.stdout.splitlines()[-1] == "0 targets, 0 findings, 1 ignored"
+
+
+def test_an_unknown_rule_is_refused_before_anything_runs(folder, checker):
+    folder("a.py")
+    result = run("a.py", "--ignore", "softmax-over-querys")
+    assert result.exit_code == 2
+    assert "--ignore: no rule is called" in result.stderr
+    assert "softmax-over-queries" in result.stderr
+    assert checker.calls == []
+
+
+# --- where the report goes ---
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("text", "SL211 softmax-over-queries  line 2"),
+        ("json", '"code": "SL211"'),
+        ("sarif", '"ruleId": "SL211"'),
+        ("github", "::error file=src/größe.py,line=2,title=SL211 softmax-over-queries::"),
+        ("html", "<!doctype html>"),
+    ],
+)
+def test_the_report_goes_to_a_file_or_to_the_screen(folder, checker, tmp_path, form, words):
+    folder("src/größe.py", text="# größe\n" + ATTEND)
+    checker.answers["src/größe.py"] = (a_diagnosis("src/größe.py", verdict="named"),)
+    on_screen = run("src", "--format", form)
+    assert words in on_screen.stdout
+    result = run("src", "--format", form, "--output", "report")
+    assert result.stdout.splitlines() == ["1 target, 1 finding"]
+    written = Path("report").read_text(encoding="utf-8")
+    assert words in written
+    assert written.endswith("\n")
+    assert on_screen.exit_code == result.exit_code == 1
+
+
+def test_sarif_is_written_even_when_nothing_could_be_checked(folder, checker):
+    assert run("nowhere.py", "--format", "sarif", "--output", "a.sarif").exit_code == 2
+    assert json.loads(Path("a.sarif").read_text())["runs"][0]["results"] == []
+
+
+def test_a_report_that_cannot_be_written_is_an_error_in_words(folder, checker):
+    folder("a.py")
+    result = run("a.py", "--output", "no/such/folder/report")
+    assert result.exit_code == 2
+    assert "could not be written to 'no/such/folder/report'" in result.stderr
+
+
+# --- the project's configuration ---
+
+
+def test_the_project_says_what_options_leave_open(folder, checker):
+    folder("src/a.py", "src/old/b.py")
+    folder(
+        "pyproject.toml",
+        text='[tool.softlookup]\nignore = ["SL2"]\nexclude = ["src/old"]\ntimeout = 5\nformat = "json"\n',
+    )
+    checker.answers["src/a.py"] = (a_diagnosis("src/a.py", verdict="named"),)
+    result = run("src")
+    assert checked(checker) == ["src/a.py"]
+    assert checker.calls[0]["timeout"] == 5.0
+    assert json.loads(result.stdout)["files"][0]["targets"][0]["findings"] == []
+    assert result.exit_code == 0
+
+
+def test_options_win_over_the_project(folder, checker):
+    folder("a.py")
+    folder("pyproject.toml", text='[tool.softlookup]\nignore = ["SL2"]\ntimeout = 5\nformat = "json"\n')
+    checker.answers["a.py"] = (a_diagnosis("a.py", verdict="named"),)
+    # The last two are what they are without a project: saying so counts.
+    result = run("a.py", "--ignore", "SL1", "--timeout", "60", "--format", "text")
+    assert checker.calls[0]["timeout"] == 60.0
+    assert result.stdout.splitlines()[-1] == "1 target, 1 finding"
+
+
+def test_the_contract_of_a_file_is_declared_to_the_checker_and_options_lie_on_top(folder, checker):
+    folder("a.py")
+    folder(
+        "pyproject.toml",
+        text='[tool.softlookup.contracts."a.py"]\nmask = "blocked"\nwindow = 4\ninit = {a = 1, b = 2}\n',
+    )
+    run("a.py", "--mask", "allowed", "--init", "b=3")
+    assert checker.calls[0]["contract"] == Contract(
+        mask="allowed", window=4, declared=frozenset({"mask", "window"})
+    )
+    assert checker.calls[0]["init"] == {"a": 1, "b": 3}
+
+
+def test_a_target_with_a_contract_of_its_own_is_judged_by_it(folder, checker):
+    folder("a.py")
+    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:One"]\nmask = "blocked"\n')
+    checker.answers["a.py"] = (a_diagnosis("a.py", "One", "named"), a_diagnosis("a.py", "Two"))
+    checker.answers["a.py", "One"] = (a_diagnosis("a.py", "One"),)
+    result = run("a.py")
+    assert [(call["name"], call["contract"].mask) for call in checker.calls] == [
+        (None, None),
+        ("One", "blocked"),
+    ]
+    assert result.stdout.splitlines()[-1] == "2 targets, clean"
+    assert result.stdout.index("One  clean") < result.stdout.index("Two  clean")  # as in the file
+
+
+def test_a_glob_reaches_what_was_found_and_with_arguments_what_was_skipped(folder, checker):
+    folder("a.py")
+    skipped = (Skipped("BigAttention", 9, "could not be built"), Skipped("main", 12, "takes no tensors"))
+    checker.answers["a.py"] = FileReport("a.py", (a_diagnosis("a.py", "Attention"),), skipped)
+    table = '[tool.softlookup.contracts."*.py:*Attention"]\nmask = "allowed"\n'
+    folder("pyproject.toml", text=table)
+    run("a.py")
+    assert [call["name"] for call in checker.calls] == [None, "Attention"]
+    checker.calls.clear()
+    folder("pyproject.toml", text=table + "init = {d_model = 32}\n")
+    result = run("a.py")
+    assert [call["name"] for call in checker.calls] == [None, "Attention", "BigAttention"]
+    assert result.stdout.splitlines()[-1] == "2 targets, clean"
+    assert "could not be built" not in result.stdout
+    assert "takes no tensors" in result.stdout
+
+
+def test_a_target_that_only_the_project_names_is_checked(folder, checker):
+    folder("a.py")
+    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:make"]\ninit = {d_model = 32}\n')
+    checker.answers["a.py"] = SoftlookupError("check: no attention was found in a.py.")
+    checker.answers["a.py", "make"] = (a_diagnosis("a.py", "make"),)
+    assert run("a.py").stdout.splitlines()[-1] == "1 target, clean"
+
+
+def test_a_target_that_is_named_on_the_command_line_is_checked_once(folder, checker):
+    folder("a.py")
+    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:One"]\nmask = "blocked"\n')
+    run("a.py:One")
+    assert [(call["name"], call["contract"].mask) for call in checker.calls] == [("One", "blocked")]
+
+
+def test_a_configuration_that_cannot_be_meant_has_status_two(folder, checker):
+    folder("a.py")
+    folder("pyproject.toml", text="[tool.softlookup]\nselct = []\n")
+    result = run("a.py")
+    assert result.exit_code == 2
+    assert "did you mean select" in result.stderr
+    assert checker.calls == []
