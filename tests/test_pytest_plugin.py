@@ -1,15 +1,18 @@
 """The plugin in projects of its own: what fails, with which words, and what it costs who does not use it."""
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
 import softlookup
 
+ROOT = Path(__file__).parent.parent
 pytest_plugins = ["pytester"]
 
 TARGETS = """
@@ -395,3 +398,29 @@ def test_the_generated_tests_may_run_on_several_workers(pytester):
     )
     result.stdout.fnmatch_lines(["FAILED test_mine.py::test_each[[]SL2-arithmetic[]]*"])
     assert failed_and_passed(result)[0] == 1
+
+
+def test_the_how_to_page_is_a_test_file_that_passes(pytester):
+    page = (ROOT / "docs" / "how-to" / "test-your-attention.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```", page, re.S | re.M)
+    assert len(blocks) == 4
+    pytester.makepyfile(test_attention="\n\n".join(blocks))
+    result = pytester.runpytest_inprocess("-v", "--strict-markers", "-p", "no:cacheprovider")
+    assert set(result.parseoutcomes()) == {"passed"}
+    shown = re.findall(r"^(test_attention.py::\S+) PASSED$", page, re.M)
+    assert len(shown) == 4
+    for line in shown:
+        result.stdout.fnmatch_lines([f"{line.replace('[', '[[]')} PASSED*"])
+
+
+def test_the_example_passes_and_notices_a_wrong_axis(pytester):
+    example = (ROOT / "examples" / "test_attention.py").read_text(encoding="utf-8")
+    for source, outcomes in (
+        (example, {"passed"}),
+        (example.replace("dim=-1", "dim=-2"), {"passed", "failed"}),
+    ):
+        pytester.makepyfile(test_attention=source)
+        result = pytester.runpytest_inprocess("--strict-markers", "-p", "no:cacheprovider")
+        assert set(result.parseoutcomes()) - {"skipped", "warnings"} == outcomes
+    for name in ("is_right", "in_families[[]SL2-arithmetic[]]", "solves_every_problem"):
+        result.stdout.fnmatch_lines([f"FAILED test_attention.py::test_attend_{name}*"])
