@@ -75,6 +75,7 @@ LAYERS = {
     "softlookup.checker.rules": (5, 3),
     "softlookup.checker.variants": (5, 3),
     "softlookup.checker.plain_values": (5, 1),
+    "softlookup.checker.dropping": (5, 2),
     "softlookup.checker.plan": (5, 2),
     "softlookup.checker.source_lines": (5, 1),
     "softlookup.checker.dataflow": (5, 2),

@@ -10,6 +10,19 @@ from softlookup.terms import Case, Corner
 
 
 @dataclass(frozen=True)
+class Dropout:
+    """The dropout that a module was built with."""
+
+    parts: tuple[str, ...]  # Dropout modules in it
+    settings: tuple[str, ...]  # numbers such as dropout_p that it hands to functions
+
+    @property
+    def off(self) -> dict[str, Any]:
+        """Return what a probe sets so that nothing is dropped."""
+        return {"bypassed": self.parts, "settings": tuple((path, 0.0) for path in self.settings)}
+
+
+@dataclass(frozen=True)
 class Abilities:
     """What a target lets us ask. Probes are built from this: nothing is asked that it never promised."""
 
@@ -38,6 +51,7 @@ class Abilities:
     gradients: bool = True
     max_score: float = 3e4  # scores may get this large
     wiring: Wiring | None = None  # of a module with projections: they fix the sizes
+    dropout: Dropout | None = None  # where a module holds its dropout
     grid: bool = False  # tokens are the pixels of an image: their number is even
 
 
@@ -54,5 +68,5 @@ class Probe:
     seed: int = 0  # of the random numbers that the target may draw
     bypassed: tuple[str, ...] = ()  # parts of a module that hand on their input
     settings: tuple[tuple[str, Any], ...] = ()  # attributes of a module set for this question
-    out_negated: bool = False  # the output projection of a module has the other sign
+    out: str = ""  # the output projection of a module: "negated", "mixed" (orthogonal), "" picks the heads
     compared: bool = True  # part of naming by forward values; the rest is for the rules that judge

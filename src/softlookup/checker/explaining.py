@@ -24,7 +24,7 @@ from softlookup.checker.hypotheses import (
     pairs,
     singles,
 )
-from softlookup.checker.plan import Plan, ask
+from softlookup.checker.plan import Plan, ask, setting_switches
 from softlookup.checker.probes import suite
 
 
@@ -150,6 +150,13 @@ def _other_paths(target: Target, plan: Plan, probes: Sequence[Probe]) -> list[Ob
     ]:
         renamed = [replace(probe, name=f"path-{kind}-{label}", compared=False) for kind, probe in asked]
         seen += ask(target, path, renamed)
+    for path_of_switch, value in setting_switches(target.sketch):
+        name = path_of_switch.rpartition(".")[2]
+        switched = [
+            replace(p, name=f"path-{kind}-{name}", settings=((path_of_switch, value),), compared=False)
+            for kind, p in asked
+        ]
+        seen += ask(target, plan, switched)
     seen += _training_path(target, plan, asked)
     free = next((probe for kind, probe in asked if kind == "plain" and probe.case.allowed_mask is None), None)
     if free is not None and plan.mask is not None and not plan.abilities.always_causal:
@@ -159,11 +166,13 @@ def _other_paths(target: Target, plan: Plan, probes: Sequence[Probe]) -> list[Ob
 
 
 def _training_path(target: Target, plan: Plan, asked: Sequence[tuple[str, Probe]]) -> list[Observation]:
-    """A module in training mode, when nothing in it is random."""
+    """A module in training mode without its dropout, when nothing else in it is random."""
     if target.sketch.kind == "function":
         return []
+    off = plan.abilities.dropout.off if plan.abilities.dropout is not None else {}
     probes = [
-        replace(p, name=f"path-{kind}-training mode", training=True, compared=False) for kind, p in asked
+        replace(p, name=f"path-{kind}-training mode", training=True, compared=False, **off)
+        for kind, p in asked
     ]
     first, again = ask(target, plan, probes), ask(target, plan, [replace(p, seed=1) for p in probes])
     same = all(

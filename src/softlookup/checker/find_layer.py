@@ -11,6 +11,7 @@ from softlookup.checker.layer_plan import LayerPlan
 from softlookup.checker.layouts import axes_of
 from softlookup.checker.plan import Plan
 from softlookup.checker.trying import CannotAdaptError, Trial, cannot_adapt
+from softlookup.checker.weight_names import dropout_of
 from softlookup.checker.wiring import Source, Wiring
 
 #: Trials in one go: the likeliest guesses mostly settle it.
@@ -62,6 +63,7 @@ class LayerFinder(LayoutFinder):
                 heads=True,
                 wiring=wiring,
                 grid=layout == _IMAGE,
+                dropout=dropout_of(self.sketch),
             )
             plan = LayerPlan(
                 self.parameters, roles, layout=layout, abilities=can, weights=self.sketch.weights

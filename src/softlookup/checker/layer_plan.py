@@ -16,7 +16,7 @@ from softlookup.checker.plan import LEAVE_OUT, Plan, cotangent_of
 from softlookup.checker.projecting import shown_heads, split_heads
 from softlookup.checker.remembering import ByIdentity
 from softlookup.checker.spelling import sizes_of
-from softlookup.checker.wiring import Wiring, chosen_weights, picking, read_matrix, tokens_of
+from softlookup.checker.wiring import Wiring, chosen_weights, mixing, picking, read_matrix, tokens_of
 from softlookup.terms import Case
 
 #: Inputs of a module by the role of the parameter.
@@ -42,7 +42,8 @@ class LayerPlan(Plan):
         """Write the call for a probe; None when the module has no way to be asked this."""
         case = probe.case
         try:
-            out = -picking(self.wiring).to(case.q.dtype) if probe.out_negated else None
+            outs = {"negated": lambda: -picking(self.wiring), "mixed": lambda: mixing(self.wiring)}
+            out = outs[probe.out]().to(case.q.dtype) if probe.out else None
             chosen = chosen_weights(case, out=out)
             call = super().spell(probe, record=record)
         except RuntimeError:  # more tokens than its inputs can tell apart, or no rectangle of pixels

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softlookup.checker.abilities import Abilities, Probe
-from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, Value
+from softlookup.checker.calls import Answer, Backward, Call, Parameter, Sketch, Target, Value
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
 from softlookup.checker.plain_values import values_by_role
@@ -262,6 +262,15 @@ _PICKS_A_PATH = re.compile(
     r"fused|flash|fast|sdp|manual|optimi|efficient|kernel|weights|attn_probs|materiali|chunk|naive|eager"
     r"|compile|train|determin"
 )
+
+
+def setting_switches(sketch: Sketch) -> list[tuple[str, bool]]:
+    """Return the switches that a module holds and that pick another path, each with its other value."""
+    return [
+        (path, not value)
+        for path, value in sketch.settings.items()
+        if isinstance(value, bool) and _PICKS_A_PATH.search(path.rpartition(".")[2])
+    ]
 
 
 class _CannotSayError(Exception):

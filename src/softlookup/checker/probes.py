@@ -6,6 +6,7 @@ all axes equal, where a wrong broadcast is accepted in silence.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -166,7 +167,7 @@ def _conduct_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[P
         Probe("repeat-2", case, seed=1, compared=False),
     ]
     if can.wiring is not None and can.wiring.out:
-        probes.append(Probe("out-negated", plain_case(can, build.dtype), out_negated=True, compared=False))
+        probes.append(Probe("out-negated", plain_case(can, build.dtype), out="negated", compared=False))
     if can.batch:
         k, v = case.k.clone(), case.v.clone()
         q = case.q.clone()
@@ -180,10 +181,20 @@ def _conduct_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[P
         if can.causal:
             causal = build.case(53, square).but(causal=can.corner)
             probes.append(Probe("gradients-causal", causal, backward=True))
+    if can.dropout is not None:
+        probes += _training_probes(build, can)
     halves = {torch.float32: (torch.float16, torch.bfloat16)}.get(build.dtype, (build.dtype,))
     return probes + [
         probe for dtype in halves if dtype.itemsize == 2 for probe in _half_probes(can, square, dtype)
     ]
+
+
+def _training_probes(build: CaseBuilder, can: Abilities) -> list[Probe]:
+    """Training mode under several seeds, with fewer keys than features: the shares can be solved for."""
+    case = build.case(55, build.sizes(B=1, T_q=4, T_k=4))
+    seeds = [Probe(f"training-{n}", case, training=True, seed=n, compared=False) for n in range(8)]
+    mixed = can.wiring is not None and can.wiring.out
+    return seeds + [replace(one, name=f"mixed-{one.name}", out="mixed") for one in seeds if mixed]
 
 
 def _half_probes(can: Abilities, square: Sizes, dtype: torch.dtype) -> list[Probe]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from softlookup.checker.abilities import Dropout
 from softlookup.checker.calls import Sketch, Weight
 
 #: What may stand around the telling part of a name: w_q, to_q, q_proj, query_layer, fc_q, q_linear ...
@@ -34,6 +35,9 @@ _KV_HEADS = re.compile(
     r"(n|num|nb)_?(local_)?(kv|key_value|k_v)_?heads?|kv_heads|(n|num)_query_groups|multi_query_group_num"
 )
 _WIDTH = re.compile(r"(d|dim)_?(head|k|qk|key)|(attention_)?head_(dim|size)|dk|depth|hidden_size_per_.*head")
+_DROPOUT = re.compile(
+    r"((attn|attention|att|resid|proj|hidden)_)?(probs_)?(p_)?p?drop(out)?(_p|_prob|_rate)?", re.I
+)
 #: Numbers that change what is seen and are no projection: 0 while the module is asked.
 _SILENT = re.compile(r"bias|lora|adapter|sink|alibi_param|relative|rel_pos|pos_emb|position_emb", re.I)
 _QK_NORM = re.compile(r"(^|[._])((q|k|qk|query|key)_?(layer)?_?(norm|ln)|(norm|ln)_?(q|k|qk|query|key))")
@@ -126,6 +130,18 @@ def kv_heads_of(sketch: Sketch) -> int | None:
 def d_head_of(sketch: Sketch) -> int | None:
     """Return the width of a head that the module holds in a setting."""
     return _setting(sketch, _WIDTH)
+
+
+def dropout_of(sketch: Sketch) -> Dropout | None:
+    """Return the dropout that a module was built with; None when all its rates are 0."""
+    parts = [path for path, kind in sketch.parts.items() if "Dropout" in kind or kind == "DropPath"]
+    parts = [path for path in parts if sketch.settings.get(f"{path}.p", 1) > 0]
+    rates = [
+        path
+        for path, value in sketch.settings.items()
+        if _DROPOUT.fullmatch(path.rpartition(".")[2]) and isinstance(value, float) and value > 0
+    ]
+    return Dropout(tuple(parts), tuple(rates)) if parts or rates else None
 
 
 def _setting(sketch: Sketch, pattern: re.Pattern[str]) -> int | None:

@@ -210,6 +210,14 @@ def picking(wiring: Wiring) -> Tensor:
     return table
 
 
+def mixing(wiring: Wiring) -> Tensor:
+    """[d_out, H * d_v]: an orthogonal mixture of what ``picking`` hands on."""
+    random = torch.Generator().manual_seed(17)
+    square = torch.randn(wiring.d_out, wiring.d_out, generator=random, dtype=torch.float64)
+    mixture: Tensor = torch.linalg.qr(square)[0]
+    return mixture @ picking(wiring)
+
+
 def _write(found: dict[str, Tensor], slot: Slot, matrix: Tensor) -> None:
     """Write [places, input] into the parameter that a slot describes."""
     others = [size for axis, size in enumerate(slot.shape) if axis != slot.in_axis]

@@ -26,6 +26,10 @@ EXPLAINS = "two paths"
 
 
 def judge(evidence: Evidence) -> Judgement | None:
+    one, two = evidence.probe("repeat-1"), evidence.probe("repeat-2")
+    if one is not None and two is not None and one.output is not None and two.output is not None:
+        if not _same(one.output, two.output, one):
+            return None  # at random: no path can agree, not even with itself
     first: dict[str, Observation] = {}
     for seen in evidence.probes("path-"):  # "path-KIND-NAME": the same case through several paths
         twin = first.setdefault("-".join(seen.probe.split("-")[:2]), seen)
