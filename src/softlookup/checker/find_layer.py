@@ -98,11 +98,17 @@ class LayerFinder(LayoutFinder):
         if "memory" not in known:
             yield alone
         elif known["memory"] in required or "cross" in self.reading.words.split("\n")[0]:
-            yield both
-            yield alone
+            yield from (both, *self._turned_round(first, known["memory"], others), alone)
         else:
             yield alone
             yield both
+
+    def _turned_round(
+        self, first: str, second: str, others: dict[str, str]
+    ) -> Iterator[tuple[dict[str, str], Source]]:
+        """forward(source, target): the second argument may be the one that asks."""
+        if second in {"y", "x2", "other"}:
+            yield {**others, first: "memory", second: "x"}, "cross"
 
     def _token_layouts(self) -> tuple[str, ...]:
         """Layouts of the inputs in the order of likelihood."""

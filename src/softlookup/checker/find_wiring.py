@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise, permutations, product
@@ -120,7 +121,11 @@ def _head_guesses(sketch: Sketch, roles: Roles) -> Iterator[tuple[int, int | Non
 
 def _with_heads(roles: Roles, heads: tuple[int, int | None], sketch: Sketch) -> Iterator[Wiring]:
     H, H_kv = heads
-    projections = _fused(roles, H, H_kv) if {"qkv", "packed"} & set(roles) else _apart(roles, H, H_kv)
+    projections = (
+        _fused(roles, H, H_kv, sketch.doc.lower())
+        if {"qkv", "packed"} & set(roles)
+        else _apart(roles, H, H_kv)
+    )
     for q, k, v, fused, stated in projections:
         d_head, rest = divmod(_count(q), H)
         if rest or not d_head or _count(k) % d_head:
@@ -169,12 +174,19 @@ def _halves(rows: int, d_head: int) -> Iterator[tuple[list[int], list[int]]]:
         yield list(chain(*by_head[0::2])), list(chain(*by_head[1::2]))
 
 
-def _fused(roles: Roles, H: int, H_kv: int | None) -> Iterator[Projections]:
+#: "rows: q, then k, then v"
+_ORDER = re.compile(
+    r"(row|fused|pack|concat|stack|order|one (matrix|linear|weight)|side by side)[^.\n]{0,60}"
+    r"\bq\w*\b[^.\n]{0,20}\bk\w*\b[^.\n]{0,20}\bv\w*\b"
+)
+
+
+def _fused(roles: Roles, H: int, H_kv: int | None, words: str) -> Iterator[Projections]:
     role = "qkv" if "qkv" in roles else "packed"
     if len(roles[role]) > 1:  # one for each head
         yield from _fused_by_head(roles[role])
         return
-    stated = role == "qkv"
+    stated = role == "qkv" or _ORDER.search(words) is not None
     for (whole,) in _matrices(roles[role], H):
         for parts in _thirds(whole.rows, H, H_kv):
             for order in permutations(range(3)) if not stated else [(0, 1, 2)]:

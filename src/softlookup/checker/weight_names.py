@@ -26,7 +26,7 @@ _ROLES = {
     "k": rf"{_BEFORE}(k|ks|key|keys|phi){_AFTER}",
     "v": rf"{_BEFORE}(v|vs|val|vals|value|values){_AFTER}",
     "out": rf"{_BEFORE}(o|outs?|outputs?|unify|unifyheads|combine|merge|final|concat|post){_AFTER}"
-    r"|cproj|projs?|projection|fc|dense|project|outfc|wout|fcout|linear|mix|wz|headproj|resid",
+    rf"|(cproj|projs?|projection|fc|dense|project|linear|mix|wz|headproj|resid){_AFTER}",
 }
 _PATTERNS = {role: re.compile(pattern) for role, pattern in _ROLES.items()}
 

@@ -13,6 +13,7 @@ Seen in: https://github.com/awslabs/slapo/pull/46; harmless look-alikes: https:/
 from collections.abc import Iterator
 from itertools import permutations
 
+import torch
 from torch import Tensor
 
 from softlookup.checker.calls import Recorded
@@ -24,9 +25,12 @@ LINE = ("cut fused",)
 
 
 def VARIANTS(evidence: Evidence) -> Iterator[str]:  # noqa: N802
-    """Orders, where a weight holds several projections and its name says in which order."""
+    """Orders, where a weight holds several projections and its name says in which; other groups of rows."""
     wiring = evidence.wiring
-    if wiring is None or not wiring.fused or not wiring.order_stated:
+    if wiring is None or (wiring.fused and not wiring.order_stated):
+        return
+    if not wiring.fused:  # three weights that the code itself fuses
+        yield from _REGROUPED if wiring.num_kv_heads == wiring.num_heads > 1 else ()
         return
     apart = wiring.q[0].parameter != wiring.k[0].parameter  # only keys and values share a weight
     yield from ("".join(order) for order in permutations("qkv") if order != tuple("qkv") and not apart)
@@ -34,8 +38,27 @@ def VARIANTS(evidence: Evidence) -> Iterator[str]:  # noqa: N802
 
 
 def project(case: Case, variant: str) -> tuple[Tensor, Tensor, Tensor]:
+    if variant in _REGROUPED:
+        return _regrouped(projected(case), case.wiring.num_heads, variant)
     found = dict(zip("qkv", projected(case), strict=True))
     q, k, v = (found[role] for role in variant)
+    return q, k, v
+
+
+_REGROUPED = ("rows of each head together, cut as q, k, v", "rows of q, k, v, cut head by head")
+
+
+def _regrouped(
+    parts: tuple[Tensor, Tensor, Tensor], heads: int, variant: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Lay the three [B, T, H * d] out one way and cut them the other."""
+    B, T, width = parts[0].shape
+    by_part = torch.stack([part.view(B, T, heads, -1) for part in parts], dim=2)  # [B, T, 3, H, d]
+    if variant == _REGROUPED[0]:
+        cut = by_part.transpose(2, 3).reshape(B, T, 3, width)
+    else:
+        cut = by_part.reshape(B, T, heads, 3, -1).transpose(2, 3).reshape(B, T, 3, width)
+    q, k, v = cut.unbind(2)
     return q, k, v
 
 

@@ -26,10 +26,9 @@ EXPLAINS = "two paths"
 
 
 def judge(evidence: Evidence) -> Judgement | None:
-    one, two = evidence.probe("repeat-1"), evidence.probe("repeat-2")
-    if one is not None and two is not None and one.output is not None and two.output is not None:
-        if not _same(one.output, two.output, one):
-            return None  # at random: no path can agree, not even with itself
+    again = [seen for seen in evidence.probes("repeat-") if seen.output is not None]
+    if any(not _same(again[0].output, seen.output, seen) for seen in again):
+        return None  # random: not even one path agrees with itself
     first: dict[str, Observation] = {}
     for seen in evidence.probes("path-"):  # "path-KIND-NAME": the same case through several paths
         twin = first.setdefault("-".join(seen.probe.split("-")[:2]), seen)
@@ -57,7 +56,9 @@ def _weights_of_another_lookup(evidence: Evidence, seen: Observation) -> bool:
     return is_a_map and _same(seen.output, output, seen) and not _same(weights, expected, seen)
 
 
-def _same(a: Tensor, b: Tensor, seen: Observation) -> bool:
+def _same(a: Tensor | None, b: Tensor | None, seen: Observation) -> bool:
+    if a is None or b is None:
+        return a is b
     real = seen.real_rows
     return same(a[real], b[real])
 
