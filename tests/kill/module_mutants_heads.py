@@ -38,11 +38,6 @@ HEADS = {
             "x.view(x.shape[0], x.shape[1], self.num_heads, self.d_head).transpose(1, 2)",
             "x.view(x.shape[0], self.num_heads, x.shape[1], self.d_head)",
         ),
-        patch(
-            "lens_cross",
-            "X.reshape(X.shape[0], self.num_heads, self.d_head).transpose(0, 1)",
-            "X.reshape(self.num_heads, X.shape[0], self.d_head)",
-        ),
     ],
     "heads-merged-by-view": [
         patch(
@@ -53,7 +48,6 @@ HEADS = {
         patch("post_norm_residual", "context.transpose(1, 2).contiguous().view", "context.contiguous().view"),
         patch("vit_qkv", "x.transpose(1, 2).reshape", "x.reshape"),
         patch("cached_causal", "a.permute(0, 2, 1, 3).contiguous().view", "a.contiguous().view"),
-        patch("mha_like", "output.transpose(0, 1).reshape(T_q", "output.reshape(T_q"),
         patch("rotary_complex", "output.transpose(1, 2).reshape", "output.reshape"),
         patch("alibi_window", "out.permute(0, 2, 1, 3).reshape", "out.reshape"),
     ],
@@ -84,13 +78,11 @@ HEADS = {
     ],
     "heads-attend-to-heads": [
         patch(
-            "separate_projections",
-            SEPARATE_SPLIT,
-            SEPARATE_SPLIT.replace(".transpose(1, 2)", ""),
-            SEPARATE_SCORE,
-            SEPARATE_SCORE + "  # bug",
-            "context.transpose(1, 2).contiguous()",
-            "context.contiguous()",
+            "grouped_einsum",
+            '"bqngd,bknd->bngqk"',
+            '"bqngd,bqkd->bqngk"',
+            '"bngqk,bknd->bqngd"',
+            '"bqngk,bqkd->bqngd"',
         ),
         patch(
             "vit_qkv",
@@ -118,7 +110,7 @@ HEADS = {
             MHA_FLAG.replace("if self", "if not self"),
             "        if self.batch_first:\n            output",
             "        if not self.batch_first:\n            output",
-            shows="query, key, value = query.transpose(0, 1)",
+            shows="attn = torch.bmm(q",
         ),
         patch(
             "vit_qkv",
@@ -189,14 +181,27 @@ HEADS = {
         ),
     ],
     "width-duplicated": [
-        patch("head_list", "head_size = n_embd // num_heads", "head_size = n_embd"),
-        patch("per_head_einsum", "self.d_head = d_model // num_heads", "self.d_head = d_model"),
+        patch(
+            "head_list", "head_size = n_embd // num_heads", "head_size = n_embd", shows="q = self.query(x)"
+        ),
+        patch(
+            "per_head_einsum",
+            "self.d_head = d_model // num_heads",
+            "self.d_head = d_model",
+            shows="q = torch.einsum(",
+        ),
         patch(
             "grouped_window",
             "self.head_dim = hidden_size // num_attention_heads",
             "self.head_dim = hidden_size",
+            shows="query_states = self.q_proj(",
         ),
-        patch("grouped_einsum", "self.d_head = d_model // num_heads", "self.d_head = d_model"),
+        patch(
+            "grouped_einsum",
+            "self.d_head = d_model // num_heads",
+            "self.d_head = d_model",
+            shows="q = self.q(x).reshape(",
+        ),
     ],
 }
 
@@ -211,7 +216,7 @@ PROJECTIONS = {
             "self._project(value, 2)",
             "self._project(value, 1)",
         ),
-        patch("vit_qkv", "qkv[0], qkv[1], qkv[2]", "qkv[0], qkv[2], qkv[1]"),
+        patch("vit_qkv", "qkv[0], qkv[1], qkv[2]", "qkv[0], qkv[2], qkv[1]", shows="qkv = self.qkv(x)"),
         patch(
             "alibi_interleaved",
             "view(B, T, self.num_heads, 3, self.head_dim)",
@@ -233,15 +238,26 @@ PROJECTIONS = {
         ),
     ],
     "output-projection-missing": [
-        patch("separate_projections", "return self.out_proj(context), weights", "return context, weights"),
-        patch("gpt_fused", "self.resid_dropout(self.c_proj(y))", "self.resid_dropout(y)"),
+        patch(
+            "separate_projections",
+            "return self.out_proj(context), weights",
+            "return context, weights",
+            shows="context = context.transpose(1, 2)",
+        ),
+        patch(
+            "gpt_fused",
+            "self.resid_dropout(self.c_proj(y))",
+            "self.resid_dropout(y)",
+            shows="y = y.transpose(1, 2)",
+        ),
         patch(
             "vit_qkv",
             "        x = self.proj(x)\n        return self.proj_drop(x)",
             "        return self.proj_drop(x)",
+            shows="x = x.transpose(1, 2)",
         ),
-        patch("head_list", "self.dropout(self.proj(out))", "self.dropout(out)"),
-        patch("cached_causal", "self.to_output(a), (k, v)", "a, (k, v)"),
+        patch("head_list", "self.dropout(self.proj(out))", "self.dropout(out)", shows="out = torch.cat("),
+        patch("cached_causal", "self.to_output(a), (k, v)", "a, (k, v)", shows="a = a.permute("),
         patch(
             "grouped_rotary",
             "return self.wo(output.transpose(1, 2).flatten(2))",
@@ -249,11 +265,11 @@ PROJECTIONS = {
         ),
     ],
     "value-unprojected": [
-        patch("separate_projections", "v = self.v_proj(x)", "v = x"),
+        patch("separate_projections", "v = self.v_proj(x)", "v = x", shows="v = v.view("),
         patch("alibi_causal", "self.heads(self.value(x))", "self.heads(x)"),
         patch("bert_like", "self.value(current_states)", "current_states"),
         patch("cached_causal", "self._heads(self.to_value(x))", "self._heads(x)"),
-        patch("mha_like", "v = self._project(value, 2)", "v = value"),
+        patch("mha_like", "v = self._project(value, 2)", "v = value", shows="v = v.contiguous().view("),
     ],
     "projection-reused": [
         patch("separate_projections", "self.k_proj(x)", "self.q_proj(x)"),
@@ -261,7 +277,12 @@ PROJECTIONS = {
         patch("bert_like", "self.value(current_states)", "self.key(current_states)"),
         patch("cached_causal", "self.to_value(x)", "self.to_key(x)"),
         patch("head_list", "v = self.value(x)", "v = self.key(x)"),
-        patch("alibi_causal", "self.heads(self.query(x))", "self.heads(self.key(x))"),
+        patch(
+            "alibi_causal",
+            "q = self.heads(self.query(x))",
+            "q = self.heads(self.key(x))",
+            shows="k = self.heads(self.key(x))",
+        ),
     ],
     "cross-values-from-target": [
         patch("mha_like", "self._project(value, 2)", "self._project(query, 2)"),

@@ -5,7 +5,7 @@ from patching import patch
 VIT_PATH = """        if not self.training:  # bug
             attn = attn * self.scale
 """
-MHA_FAST = """        if not need_weights:
+MHA_FAST = """        if not need_weights:  # shows
             scale = self.head_dim**-0.5
             q = q * scale  # bug
             dropout_p = self.dropout if self.training else 0.0

@@ -67,6 +67,7 @@ EMPTY_ROWS = {
             "",
             "torch.softmax(scores.masked_fill(nowhere, 0.0), dim=-1)",
             "torch.softmax(scores.masked_fill(nowhere, 0.0), dim=-1)  # bug",
+            shows="scores = scores.masked_fill(~key_padding_mask",
             empty_rows="zero",
         ),
         patch(
@@ -84,6 +85,7 @@ EMPTY_ROWS = {
             "",
             "attn = F.softmax(attn.masked_fill(nowhere, 0.0), dim=-1)",
             "attn = F.softmax(attn.masked_fill(nowhere, 0.0), dim=-1)  # bug",
+            shows="attn = attn.masked_fill(blocked",
             empty_rows="zero",
         ),
     ],
