@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from checker_corpus import bug_line, diagnosis_of, entries
 
 ROOT = Path(__file__).parent.parent
 RIGHT = "examples/attention_shapes_check.py"
 BROKEN = "examples/attention_shapes_check_broken.py"
+SARIF = ROOT / "tests" / "data" / "sarif-2.1.0-rtm.5.json"
 WILD = {entry["id"]: entry for entry in entries("wild")}
 
 # The JSON that other tools read. Keys may be added at the end, never moved, renamed or dropped.
@@ -84,6 +86,27 @@ def test_json_of_several_files_keeps_its_shape():
     assert status == 1
     for file in data["files"]:
         assert_stable(file)
+
+
+def test_sarif_of_a_folder_fits_its_schema_and_holds_what_json_holds(tmp_path):
+    done = check("examples", "--format", "sarif", "--output", tmp_path / "a.sarif")
+    assert done.returncode == 1, done.stderr
+    log = json.loads((tmp_path / "a.sarif").read_text(encoding="utf-8"))
+    jsonschema.Draft4Validator(json.loads(SARIF.read_text(encoding="utf-8"))).validate(log)
+    found = [
+        (result["ruleId"], result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+        for result in log["runs"][0]["results"]
+        if result["level"] == "error"
+    ]
+    assert found == [("SL211", BROKEN)]
+
+
+def test_the_page_of_a_folder_is_one_file_with_both_verdicts(tmp_path):
+    check("examples", "--format", "html", "--output", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "clean" in page
+    assert "softmax-over-queries" in page
 
 
 #: A mask, a class, a declared range of scores, a target that cannot run.

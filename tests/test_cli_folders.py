@@ -1,6 +1,7 @@
 """`softlookup check` over folders: what is checked, what counts, where reports go, what a project says."""
 
 import json
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -94,6 +95,23 @@ def test_a_file_of_a_folder_in_which_no_attention_is_found_is_only_counted(folde
     assert "Passed over: 2 without attention" in result.stdout
 
 
+def test_a_file_of_a_folder_that_may_hold_attention_and_was_not_looked_into_is_told(folder, checker):
+    folder("a.py", "b.py")
+    checker.answers["a.py"] = SoftlookupError(
+        "check: no attention was found in a.py.", got="Attention (line 9): could not be built (no argument)"
+    )
+    result = run(".")
+    assert result.exit_code == 0
+    assert "Attention (line 9): could not be built" in result.stderr
+    assert "Passed over" not in result.stdout
+
+
+def test_a_class_that_cannot_be_built_is_told_for_real(folder):
+    folder("a.py", text="class Attention:\n    def __init__(self, odd): raise ValueError(odd)\n"
+           "    def __call__(self, q, k, v): return q\n")  # fmt: skip
+    assert "could not be built" in run(".", "--if-any").stderr
+
+
 def test_the_checker_still_says_it_in_the_words_by_which_a_folder_passes_it_over(folder, tmp_path):
     folder("a.py", text="def attention_of(a, b): ...")
     result = run(".", "--if-any")
@@ -173,6 +191,20 @@ def test_progress_is_silent_where_nobody_looks(folder, checker):
 def test_a_path_with_a_colon_that_is_a_folder_is_taken_whole(folder):
     folder("odd:name/a.py")
     assert split_name("odd:name") == ("odd:name", None)
+
+
+def test_a_folder_in_which_nothing_looks_like_attention_leaves_torch_out(folder, tmp_path):
+    folder("sums.py", text="def add(a, b): ...")
+    code = (
+        "import sys\n"
+        "from softlookup.cli import main\n"
+        "try: main(['check', '.', '--if-any'])\n"
+        "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0 False"
 
 
 # --- select and ignore ---

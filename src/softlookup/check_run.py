@@ -16,6 +16,7 @@ from softlookup.selection import Selection
 from softlookup.terms import FileReport, Skipped, SoftlookupError
 
 _NO_ATTENTION = "no attention was found"  # how the checker says that it found nothing to check
+_NOT_LOOKED_INTO = ("could not be built", "not checked")  # how it says that there may be some all the same
 
 
 class Wanted(NamedTuple):
@@ -36,7 +37,8 @@ class CheckRun:
     reports: list[FileReport] = field(default_factory=list)
     search: Search = field(default_factory=Search)
     ignored: int = 0  # findings that the selection leaves out
-    problems: list[str] = field(default_factory=list)  # why something could not be checked
+    problems: list[str] = field(default_factory=list)  # why something that was asked for was not done
+    warnings: list[str] = field(default_factory=list)  # why a file that a search found was not looked into
 
     def wanted(self, paths: Sequence[str]) -> list[Wanted]:
         """Return what to check for the paths, folders searched."""
@@ -49,10 +51,7 @@ class CheckRun:
             try:
                 report = check_as_declared(file, name, request, self.project)
             except SoftlookupError as error:
-                if found and _NO_ATTENTION in str(error):
-                    self.search += Search(without=1)
-                else:
-                    self.problems.append(str(error))
+                self._refused(str(error), found=found)
                 continue
             if report.diagnoses or not found:
                 self._count(report)
@@ -71,6 +70,15 @@ class CheckRun:
         reasons = [reason for _, reason in self.search.left_out]
         words += [f"{reasons.count(reason)} {reason}" for reason in dict.fromkeys(reasons)]
         return f"Passed over: {', '.join(words)} (name a file to check it)" if words else ""
+
+    def _refused(self, words: str, *, found: bool) -> None:
+        """Keep why a file was not checked; of what a search found, only what was not looked into."""
+        if not found or _NO_ATTENTION not in words:
+            self.problems.append(words)
+        elif any(reason in words for reason in _NOT_LOOKED_INTO):
+            self.warnings.append(words)
+        else:
+            self.search += Search(without=1)
 
     def _count(self, report: FileReport) -> None:
         """Keep of a report what the selection lets count."""

@@ -102,8 +102,8 @@ def command(paths: tuple[str, ...], form: str, output: str | None, no_color: boo
     wanted = run.wanted(paths)
     with progress(len(wanted)) as say:
         run.check(wanted, request, say)
-    for problem in run.problems:
-        click.echo(problem, err=True)
+    for words in (*run.problems, *run.warnings):
+        click.echo(words, err=True)
     several = len(paths) > 1 or any(os.path.isdir(path) for path in paths)
     if run.reports or several or form not in {"text", "json"}:
         _hand_out(run, form, output, several=several, no_color=no_color)
