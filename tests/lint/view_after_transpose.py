@@ -1,0 +1,44 @@
+"""Lines that end in `# wrong` must be found by the lint this file is named after, and no other line."""
+# ruff: noqa
+
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def chained(self, x, weights, v):
+        B, T, C = x.shape
+        v = v.view(B, T, self.heads, self.d_head).transpose(1, 2)
+        return v.transpose(1, 2).view(B, T, C)  # not seen: two transposes take each other back
+
+    def merged(self, weights, v, B, T):
+        B, H, T, d = v.shape
+        return v.transpose(1, 2).view(B, T, -1)  # wrong
+
+    def product(self, v):
+        B, H, T, d = v.shape
+        return v.permute(0, 2, 1, 3).view(B, T, H * d)  # wrong
+
+    def through_a_name(self, v):
+        B, H, T, d = v.shape
+        v = v.transpose(1, 2)
+        return v.view(B, T, H * d)  # wrong
+
+    def contiguous(self, v):
+        B, H, T, d = v.shape
+        return v.transpose(1, 2).contiguous().view(B, T, -1)
+
+    def reshape(self, v):
+        B, H, T, d = v.shape
+        return v.transpose(1, 2).reshape(B, T, -1)
+
+    def neighbours_stay(self, v):
+        B, H, T, d = v.shape
+        return v.permute(2, 3, 0, 1).view(T, d, -1)
+
+    def splits(self, x):
+        B, T, C = x.shape
+        return x.transpose(1, 2).view(B, self.heads, -1, T)
+
+    def unknown(self, x, B, T):
+        return x.transpose(1, 2).view(B, T, -1)
