@@ -49,8 +49,9 @@ def test_causal_true_is_an_argument_where_there_is_one_and_else_built_in(target,
 def test_what_the_user_gives_the_constructor_is_left_alone():
     given = {"d_model": 8, "causal": False}
     assert written_out(Flag, {"causal": True}, given)[1] == {"d_model": 8, "causal": False}
-    assert written_out(Flag, {"causal": True}, {"d_model": 8})[1] == {"d_model": 8, "causal": True}
-    assert given == {"d_model": 8, "causal": False}
+    given = {"d_model": 8}
+    assert written_out(Flag, {"causal": True}, given)[1] == {"d_model": 8, "causal": True}
+    assert given == {"d_model": 8}
 
 
 def test_false_is_none_and_a_dtype_is_its_name():

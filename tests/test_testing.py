@@ -204,7 +204,30 @@ def test_nan_that_a_query_looks_at_must_arrive_and_the_other_rows_are_still_comp
         assert_attention_close(right + torch.where(right.isnan(), 0, 1.0).to(dtype), q, k, v, allowed)
 
 
-def test_where_the_plain_formula_overflows_nothing_can_be_said():
+def test_the_worst_row_is_one_that_may_look_somewhere():
+    q, k, v = problem()
+    allowed = torch.ones(5, 5, dtype=torch.bool)
+    allowed[3] = False
+    output = attend(q, k, v, allowed).index_fill(2, torch.tensor(3), 99.0)
+    output[0, 1, 2, 0] += 1
+    with pytest.raises(AssertionError, match=r"largest error 1,(.|\n)*batch 0, head 1, query 2"):
+        assert_attention_close(output, q, k, v, allowed)
+
+
+def test_rows_for_which_the_plain_formula_overflows_are_left_out():
+    q, k, v = problem(dtype=torch.float16)
+    q[0, 0, 0], k[..., 0] = torch.tensor([20000.0, 0, 0, 0, 0, 0, 0, 0]), torch.arange(20.0, 25.0)
+    plain = attend(q, k, v)
+    assert plain[0, 0, 0].isnan().all()
+    exact = attend(q.double(), k.double(), v.double()).half()
+    for output in (plain, exact):
+        assert_attention_close(output, q, k, v)
+        wrong = output + torch.tensor([0, 0.5], dtype=torch.float16)[:, None, None, None]
+        with pytest.raises(AssertionError, match="worst row: batch 1"):
+            assert_attention_close(wrong, q, k, v)
+
+
+def test_where_the_plain_formula_overflows_everywhere_nothing_can_be_said():
     q, k, v = problem(dtype=torch.float16)
     with pytest.raises(SoftlookupError, match=r"no row to compare(.|\n)*overflow in float16(.|\n)*float32"):
         assert_attention_close(v, q * 20000, k * 20000, v)
