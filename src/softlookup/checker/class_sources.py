@@ -19,23 +19,26 @@ def parameters_of(cls: type) -> list[inspect.Parameter]:
     if is_typed_dict(cls):
         keyword = inspect.Parameter.KEYWORD_ONLY
         return [inspect.Parameter(k, keyword, annotation=v) for k, v in cls.__annotations__.items()]
-    try:
-        found = list(inspect.signature(cls).parameters.values())
-    except (TypeError, ValueError):
-        found = []
+    found = _signature(cls)
     named = [one for one in found if one.kind not in _VARIADIC]
     constructors = (vars(base)["__init__"] for base in cls.__mro__[:-1] if "__init__" in vars(base))
-    for constructor in constructors if not named and found else ():
-        inherited = list(inspect.signature(constructor).parameters.values())[1:]
-        named = [one for one in inherited if one.kind not in _VARIADIC]
+    for constructor in constructors if found and not named else ():
+        named = [one for one in _signature(constructor)[1:] if one.kind not in _VARIADIC]
         if named:
-            return named
+            break
     return named
 
 
 def swallows(cls: type) -> bool:
     """Say whether a constructor takes any keyword."""
-    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(cls).parameters.values())
+    return any(one.kind is one.VAR_KEYWORD for one in _signature(cls))
+
+
+def _signature(function: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in C, without a signature
+        return []
 
 
 def is_typed_dict(cls: type) -> bool:
