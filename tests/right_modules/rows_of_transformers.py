@@ -83,7 +83,8 @@ def rotated_with_mask(module: nn.Module) -> Any:
     return module(tokens(), alibi=None, attention_mask=triangle(), position_embeddings=angles())
 
 
-UNSCALED: dict[str, Any] = {"scale": 1.0}
+#: T5 does not scale, and its `mask` is added: nothing in the class says what it holds.
+T5_SAYS = {"scale": 1.0, "mask": "additive"}
 GEMMA2 = {**GROUPED, "query_pre_attn_scalar": D, "attn_logit_softcapping": None}
 
 ROWS = [
@@ -101,10 +102,10 @@ ROWS = [
     Row("bert sdpa", of("Bert", ends="SelfAttention Config", **NAMES, **SDPA), alone),
     # both of them, with the residual and LayerNorm
     Row("bert block", of("Bert", **NAMES, **EAGER), alone),
-    Row("t5", of("T5", **T5, **EAGER), alone, contract=UNSCALED),
+    Row("t5", of("T5", **T5, **EAGER), alone, contract=T5_SAYS),
     # adds relative_attention_bias, a table by distance
-    Row("t5 with its bias", of("T5", True, **T5, **EAGER), alone, contract=UNSCALED),
-    Row("t5 cross", of("T5", is_decoder=True, **T5, **EAGER), cross, contract=UNSCALED),
+    Row("t5 with its bias", of("T5", True, **T5, **EAGER), alone, contract=T5_SAYS),
+    Row("t5 cross", of("T5", is_decoder=True, **T5, **EAGER), cross, contract=T5_SAYS),
     # the window is in the mask that the model makes, not in the layer
     Row("mistral", of("Mistral", 0, **GROUPED, sliding_window=3, **EAGER), rotated),
     Row(
