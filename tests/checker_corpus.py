@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
+from softlookup.checker.constructing import instance_of
 from softlookup.checker.diagnose import declared, examine
-from softlookup.checker.files import _constructor_arguments, _not_attention
+from softlookup.checker.files import _not_attention
 from softlookup.checker.sketching import sketch_of
 from softlookup.checker.target import LocalTarget
 from softlookup.terms import Contract
@@ -97,7 +98,7 @@ def _examined(path, name, promises):
     module = _load(path)
     found = getattr(module, name) if name else _attention_in(module)
     if inspect.isclass(found):
-        found = found(**_constructor_arguments(sketch_of(found)))
+        found = instance_of(found, {})
     return examine(LocalTarget(found, name or ""), declared(Contract(**dict(promises))))
 
 

@@ -16,7 +16,7 @@ from softlookup.checker.find_layout import LayoutFinder
 from softlookup.checker.find_masks import MaskFinder
 from softlookup.checker.find_rules import RuleFinder
 from softlookup.checker.plan import Plan
-from softlookup.checker.reading import Reading, read
+from softlookup.checker.reading import Reading, Use, read
 from softlookup.checker.trying import CannotAdaptError
 from softlookup.terms import Contract
 
@@ -24,9 +24,9 @@ from softlookup.terms import Contract
 class Adapter:
     """Finds the plans under which a target can be examined, best first."""
 
-    def __init__(self, target: Target, declared: Contract, mask: str | None = None) -> None:
+    def __init__(self, target: Target, declared: Contract, use: Use | None = None) -> None:
         self.target = target
-        self.reading = _override(read(target.sketch, mask), declared)
+        self.reading = _override(read(target.sketch, use), declared)
         self.declared = declared
 
     def in_layout(self, layout: str | None) -> Adapter:
@@ -35,13 +35,13 @@ class Adapter:
             self.target, self.declared if layout is None else replace(self.declared, layout=layout)
         )
 
-    def masks(self) -> list[str]:
-        """Return the parameters that are masks, in the order of the signature."""
-        return [name for name, role in self.reading.roles.items() if role == "mask"]
-
-    def with_mask(self, name: str) -> Adapter:
-        """Return an adapter that gives this mask and leaves the others out."""
-        return Adapter(self.target, self.declared, name)
+    def ways(self) -> list[Adapter]:
+        """Return one adapter for each thing that a module promises: with or without memory, mask by mask."""
+        if not self.target.sketch.has_weights:
+            stated = self.reading.layouts
+            return [self.in_layout(layout) for layout in stated] if len(stated) > 1 else [self]
+        uses = self.reading.uses(self.target.sketch.parameters)
+        return [Adapter(self.target, self.declared, use) for use in uses] if len(uses) > 1 else [self]
 
     def plans(self) -> list[Plan]:
         """Return one plan, or several when the meaning of a mask stays open.
@@ -102,6 +102,7 @@ class Adapter:
                 else "none",
                 "mask_shape": " ".join(plan.mask.axes) if plan.mask else None,
                 "causal": causal,
+                "window": can.fixed_window,
                 "corner": can.corner if (can.causal or can.always_causal) and can.rectangular else None,
                 "returns": None,
                 "kv_heads": ("grouped" if can.grouped else "equal") if can.heads else None,

@@ -92,6 +92,20 @@ def construct(cls: type, given: dict[str, Any], weightless: bool = False) -> Bui
     raise _unfilled(cls, asked.path) if asked else _raised(cls.__name__, cls, first) from first
 
 
+def instance_of(cls: type, given: dict[str, Any]) -> Any:
+    """Return an instance; one without weights of its own is given what heads that are projected already need.
+
+    Raises: CannotConstructError when an argument has no value, or the constructor raises.
+    """
+    if not issubclass(cls, nn.Module):
+        has_layers = any(base.__module__.startswith(("flax.", "keras.")) for base in cls.__mro__)
+        return construct(cls, given, weightless=not has_layers).instance
+    instance = construct(cls, given).instance
+    if next(instance.parameters(), None) is not None:
+        return instance
+    return construct(cls, given, weightless=True).instance
+
+
 def is_factory(function: Any) -> bool:
     """Say whether a function builds a module: nothing has to be given, and its name or annotation says so.
 

@@ -7,6 +7,7 @@ the rules.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -14,26 +15,34 @@ from typing import Any, Literal
 import torch
 
 from softlookup.checker.adapt import Adapter
-from softlookup.checker.calls import Sketch, Target
+from softlookup.checker.calls import Target
+from softlookup.checker.constructing import instance_of
 from softlookup.checker.evidence import Observation, same
 from softlookup.checker.explaining import Explanation, explain_forward, look_at
 from softlookup.checker.findings import FindingWriter
+from softlookup.checker.not_callable import not_callable
 from softlookup.checker.target import LocalTarget
 from softlookup.checker.trying import CannotAdaptError
-from softlookup.terms import Contract, Diagnosis, Finding, Verdict
+from softlookup.terms import Contract, Diagnosis, Verdict
 
 
-def check(implementation: Callable[..., Any], contract: Contract | None = None) -> Diagnosis:
-    """Check an attention function, or a module without weights, in this process.
+def check(
+    implementation: Callable[..., Any],
+    contract: Contract | None = None,
+    *,
+    init: dict[str, Any] | None = None,
+) -> Diagnosis:
+    """Check attention in this process: a function, a module, or a class of modules.
 
-    implementation: any callable that takes queries, keys and values (and perhaps a mask, a causal flag, a
-        scale ...); how it is called is found out by trying
+    implementation: a callable that takes queries, keys and values (and perhaps a mask, a causal flag, a
+        scale ...), or a module that makes them from its input; how it is called is found out by trying
     contract: what it promises where its names and docstrings do not say so
+    init: arguments of a class's constructor; the others are filled in from their names
 
     Returns: the inferred contract, findings with lines, and notes. The callable and its tensors are left as
         they are.
 
-    Raises: SoftlookupError when the implementation is not callable.
+    Raises: SoftlookupError when the implementation is not callable, or a class cannot be built.
 
     >>> import softlookup, torch
     >>> def attend(q, k, v):
@@ -41,6 +50,8 @@ def check(implementation: Callable[..., Any], contract: Contract | None = None) 
     >>> softlookup.check(attend).named()
     ['scale-missing']
     """
+    if inspect.isclass(implementation):
+        implementation = instance_of(implementation, init or {})
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the tensors are tiny: more threads only wait for each other
     try:
@@ -59,16 +70,8 @@ def declared(contract: Contract | None) -> Contract:
 
 def examine(target: Target, contract: Contract) -> Diagnosis:
     """Examine one target under what is declared about it."""
-    refused = class_refused(target.sketch)
-    if refused:
-        return not_callable(target, contract, refused)
-    adapter = Adapter(target, contract)
-    stated = adapter.reading.layouts if not target.sketch.has_weights else ()
-    ways = [adapter.in_layout(layout) for layout in stated] if len(stated) > 1 else [adapter]
-    if target.sketch.has_weights and len(adapter.masks()) > 1:  # such as one of positions and one of padding
-        ways = [adapter.with_mask(name) for name in adapter.masks()]
     found: list[Diagnosis] = []
-    for way in ways:
+    for way in Adapter(target, contract).ways():
         found.append(_examine_in(target, way))
         if not found[-1].clean:
             return found[-1]
@@ -81,35 +84,38 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
     try:
         plans = adapter.plans()
     except CannotAdaptError as problem:
-        return not_callable(target, adapter.declared, str(problem), problem.line)
+        return _not_run(target, adapter.declared, str(problem), problem.line)
     best = explain_forward(target, [look_at(target, plan) for plan in plans], adapter.reading.words)
     findings, notes = FindingWriter(target, best).write()
     verdict: Verdict = "clean"
     if findings:
         verdict = "unrecognised" if any(f.code == "SL000" for f in findings) else "named"
     contract = _measured(best)
-    kind: Literal["function", "module"] = "function" if sketch.kind == "function" else "module"
     return Diagnosis(
-        sketch.name, kind, sketch.file, sketch.line, contract, verdict, tuple(findings), tuple(notes)
+        sketch.name,
+        _kind(target, contract),
+        sketch.file,
+        sketch.line,
+        contract,
+        verdict,
+        tuple(findings),
+        tuple(notes),
     )
 
 
-def class_refused(sketch: Sketch) -> str | None:
-    """Return why a class is not called; None for everything else."""
-    if sketch.kind != "class":
-        return None
-    return f"{sketch.name} is a class. try: check an instance, {sketch.name}(...)"
-
-
-def not_callable(target: Target, contract: Contract, reason: str, line: int | None = None) -> Diagnosis:
-    """Report a target that could not be run: SL001 with the reason."""
+def _not_run(target: Target, contract: Contract, reason: str, line: int | None = None) -> Diagnosis:
+    """Report a target that could not be run."""
     sketch = target.sketch
-    said, _, advice = reason.partition("try:")
-    summary = "; ".join(" ".join(line.split()) for line in said.splitlines() if line.strip())
-    finding = Finding(
-        "SL001", "not-callable", summary, line=line or sketch.line, fix=" ".join(advice.split())
+    finding = not_callable(reason, line or sketch.line)
+    return Diagnosis(
+        sketch.name, _kind(target, contract), sketch.file, sketch.line, contract, "not-callable", (finding,)
     )
-    return Diagnosis(sketch.name, "function", sketch.file, sketch.line, contract, "not-callable", (finding,))
+
+
+def _kind(target: Target, contract: Contract) -> Literal["function", "module", "cross"]:
+    if target.sketch.kind == "function":
+        return "function"
+    return "cross" if "memory" in (contract.arguments or "") else "module"
 
 
 def _measured(explanation: Explanation) -> Contract:

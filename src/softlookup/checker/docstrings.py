@@ -184,6 +184,7 @@ _GAP = rf"(?:(?!{_YES}|{_NO})[^.\n;]){{0,60}}?"
 def polarity_of(text: str) -> str | None:
     """What True means, when the text says so."""
     text = re.sub(r"[\[(][^\[\]()]*,[^\[\]()]*[\])]", "", text)  # the 1 of a shape is no value
+    text = re.sub(r"\b\w+_\w*", "it", text)  # hidden_states are not hidden
     added = re.search(
         r"\b(added to|(is|are|gets) added|additive|adds? to|-inf\b.*hid|hid\w*.*-inf\b|float bias"
         r"|large negative|negative infinity)",

@@ -108,7 +108,12 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
         failing = {seen.probe for seen in look.failing}
         single = effective(rules[place], look.scale, look.ordered, failing)
         # With a variant all rules count: what it assumes (a bias, a window) may be what they get wrong.
-        for both in (pairs(variants[place], rules[place]), pairs(single, single)):
+        two = (
+            pairs(variants[place], variants[place]),
+            pairs(variants[place], rules[place]),
+            pairs(single, single),
+        )
+        for both in two:
             if matches := look.fitting(both):
                 return _explained(target, look, matches)
     least = min(looks, key=lambda look: len(look.failing))

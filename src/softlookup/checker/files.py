@@ -5,12 +5,14 @@ The child is started before anything here imports torch, so that both processes 
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softlookup.checker.guard import Child, Limits, TargetError, launch
-from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
+from softlookup.checker.not_callable import not_callable
+from softlookup.terms import Contract, Diagnosis, FileReport, Skipped, SoftlookupError
 
 if TYPE_CHECKING:
     from softlookup.checker.calls import Sketch
@@ -56,13 +58,7 @@ def _not_run(
     path: str, name: str | None, contract: Contract, reason: str, line: int | None = None
 ) -> Diagnosis:
     """The file, or the name in it, could not be run at all."""
-    lacks = "required positional argument" in reason and "__init__" in reason
-    fix = (
-        "give the constructor's arguments: --init d_model=32,num_heads=4"
-        if lacks
-        else "make it return by itself"
-    )
-    finding = Finding("SL001", "not-callable", reason, line=line, fix=fix)
+    finding = not_callable(reason, line, fix="make it return by itself")
     return Diagnosis(name or Path(path).name, "function", path, line, contract, "not-callable", (finding,))
 
 
@@ -134,10 +130,14 @@ class _FileCheck:
         from softlookup.checker.diagnose import declared, examine
 
         try:
-            init = {**_constructor_arguments(sketch), **self.init} if sketch.kind == "class" else {}
-            target = self.session.target(sketch.name, init)
+            target = self.session.target(sketch.name, self.init)
         except TargetError as problem:
-            self._skip(sketch, f"could not be built ({problem.reason}); name it and give --init")
+            if _says_attention(sketch):
+                self.diagnoses.append(
+                    _not_run(self.path, sketch.name, self.contract, problem.reason, sketch.line)
+                )
+            else:
+                self._skip(sketch, f"could not be built: {problem.reason.splitlines()[0]}")
             return
         try:
             diagnosis = examine(target, declared(self.contract))
@@ -165,7 +165,7 @@ def _promises_attention(sketch: Sketch) -> bool:
     from softlookup.checker.reading import read
 
     roles = set(read(sketch).roles.values())
-    return _says_attention(sketch) and ({"q", "k", "v"} <= roles or "qkv" in roles)
+    return _says_attention(sketch) and ({"q", "k", "v"} <= roles or "qkv" in roles or _is_module(sketch))
 
 
 def _not_attention(sketch: Sketch) -> str | None:
@@ -175,6 +175,8 @@ def _not_attention(sketch: Sketch) -> str | None:
     roles = set(read(sketch).roles.values())
     if {"q", "k", "v"} <= roles or "qkv" in roles:
         return None
+    if _is_module(sketch):
+        return None if _attends(sketch) else "a module that does not attend by itself"
     required = [p for p in sketch.parameters if p.required]
     one_input = len(required) == 1 and role_of(required[0].name) in {"x", "qkv"}
     hidden = bool(sketch.parameters) and {p.kind for p in sketch.parameters} <= {"*args", "**kwargs"}
@@ -185,19 +187,22 @@ def _not_attention(sketch: Sketch) -> str | None:
     return "no queries, keys and values among its parameters"
 
 
-def _constructor_arguments(sketch: Sketch) -> dict[str, Any]:
-    """Values for a weightless class's required constructor arguments, by name."""
-    from softlookup.checker.reading import constructor_value
+def _is_module(sketch: Sketch) -> bool:
+    return "torch.nn.modules.module.Module" in sketch.bases
 
-    values = {p.name: constructor_value(p.name) for p in sketch.init_parameters if p.required}
-    return {name: value for name, value in values.items() if value is not None}
+
+def _attends(sketch: Sketch) -> bool:
+    """Say whether a module's own code looks up: it has a softmax, and projections or a name to go with it."""
+    looks_up = re.search(r"softmax|scaled_dot_product_attention|flex_attention", sketch.source)
+    projects = re.search(r"\bquer|\bq_|_q\b|\bw_?q|to_q|qkv|q_proj|c_attn|in_proj", sketch.source, re.I)
+    return bool(looks_up) and (_says_attention(sketch) or projects is not None)
 
 
 def _nothing_found(path: str, skipped: list[Skipped]) -> SoftlookupError:
     seen = "; ".join(f"{item.name} (line {item.line}): {item.reason}" for item in skipped[:6])
     return SoftlookupError(
         f"check: no attention was found in {path}.",
-        expected="a function or weightless class that takes queries, keys and values",
+        expected="a function that takes queries, keys and values, or a module that attends",
         got=seen or "no definitions",
         hint=f"name it: softlookup check {path}:NAME",
     )

@@ -97,11 +97,11 @@ class LayerFinder(LayoutFinder):
         alone: tuple[dict[str, str], Source] = ({first: "x", **without}, "self")
         if "memory" not in known:
             yield alone
-        elif known["memory"] in required or "cross" in self.reading.words.split("\n")[0]:
-            yield from (both, *self._turned_round(first, known["memory"], others), alone)
         else:
-            yield alone
             yield both
+            yield from self._turned_round(first, known["memory"], others)
+            if known["memory"] in required:
+                yield alone
 
     def _turned_round(
         self, first: str, second: str, others: dict[str, str]

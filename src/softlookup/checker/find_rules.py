@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from torch import Tensor
@@ -10,6 +11,9 @@ from softlookup.checker.abilities import Probe
 from softlookup.checker.plan import Plan
 from softlookup.checker.trying import Trying, distance
 from softlookup.terms import Case, Corner
+
+#: Settings that say how far a query sees.
+_WINDOW = re.compile(r"(config\.)?(sliding_|local_|attn_|attention_|left_)?window(_size|_len|_length|_left)?")
 
 
 class RuleFinder(Trying):
@@ -55,7 +59,7 @@ class RuleFinder(Trying):
         """Say whether it is causal unasked: the last key moves no earlier row, the first all later ones."""
         case = self.case(plan, "square")
         by_last, by_first = self._rows_moved_by(plan, case, -1), self._rows_moved_by(plan, case, 0)
-        if by_last is None or by_first is None or not bool(by_first[1:].all()):
+        if by_last is None or by_first is None or not bool(by_first[1:].any()):
             return False  # where the first key moves nobody, tokens never see each other at all
         return bool(by_last[-1]) and not bool(by_last[:-1].any())
 
@@ -75,7 +79,7 @@ class RuleFinder(Trying):
         if "window" in facts:
             return plan.but(abilities=replace(can, fixed_window=facts["window"]))
         if "window" not in plan.roles.values():
-            return plan
+            return self._built_in_window(plan)
         can = replace(can, window=True)
         plan = plan.but(abilities=can, window_counts=self.reading.window_counts or "keys")
         readings = (plan.window_counts,) if self.reading.window_counts else ("keys", "lookback")
@@ -87,6 +91,33 @@ class RuleFinder(Trying):
                     both_ways = can.causal and self._window_error(attempt, True, None) < self.tolerance
                     return attempt.but(abilities=replace(attempt.abilities, window_ahead_alone=both_ways))
         return plan
+
+    def _built_in_window(self, plan: Plan) -> Plan:
+        """A window that a module holds as a setting: how many keys it shows decides what the number counts."""
+        stated = next((v for path, v in self.sketch.settings.items() if _WINDOW.fullmatch(path)), None)
+        if not isinstance(stated, int) or isinstance(stated, bool) or stated < 1:
+            return plan
+        counts = self.reading.window_counts
+        readings = [stated + (counts == "lookback")] if counts else [stated, stated + 1]
+        causal = plan.abilities.corner if plan.abilities.always_causal else None
+        shown = self._keys_shown(plan)
+        if shown is None:
+            return plan
+        window = next((keys for keys in readings if keys == shown), readings[0])
+        return plan.but(
+            abilities=replace(plan.abilities, fixed_window=window, window_ahead=causal is None),
+            window_counts=counts or "keys",
+        )
+
+    def _keys_shown(self, plan: Plan) -> int | None:
+        """How many keys, its own included, the last query sees backwards; None where that cannot be told."""
+        case = self.case(plan, "long-square")
+        T = case.k.shape[-2]
+        moved = [self._rows_moved_by(plan, case, key) for key in range(T - 1, max(-1, T - 12), -1)]
+        if any(rows is None for rows in moved):
+            return None
+        seen = [bool(rows[-1]) for rows in moved if rows is not None]
+        return seen.index(False) if False in seen else None
 
     def _window_error(self, plan: Plan, ahead: bool, causal: Corner | None) -> float:
         case = self.case(plan, "square").but(window=3, window_ahead=ahead, causal=causal)

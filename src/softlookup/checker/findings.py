@@ -165,10 +165,20 @@ class FindingWriter:
         if self.plan.contract.corner == "top-left" and not self.plan.contract.declares("corner"):
             text = "When T_q != T_k the causal corner is top-left: wrong with a key/value cache."
             notes.append(_measured("SL104", text))
+        if can.fixed_window and not self.plan.contract.declares("window"):
+            notes.append(_window(can.fixed_window, both_ways=can.window_ahead))
         if can.always_causal and not self.plan.contract.declares("causal"):
             text = "Keys after the query are hidden always; no name or docstring says so."
             notes.append(_measured("SL121", text))
         return notes
+
+
+def _window(keys: int, *, both_ways: bool) -> Finding:
+    """Return the note of a window that is built in."""
+    entry = next(entry for entry in catalog.variants() if entry.name == "sliding-window")
+    side = "to each side" if both_ways else "backwards"
+    facts = {"keys": keys, "itself": "included", "direction": side}
+    return Finding("variant", entry.name, entry.summary, evidence=facts)
 
 
 def _measured(code: str, text: str) -> Finding:

@@ -84,7 +84,7 @@ class Plan:
         given = self._input(role, case)
         if given is not LEAVE_OUT:
             return given
-        if role in {"unused", "cache"}:
+        if role in {"unused", "cache", "target_mask"}:
             return None if required else LEAVE_OUT
         if role in {"mask", "lengths"}:
             return self._mask_value(name, required, probe)

@@ -70,6 +70,26 @@ _ROLES = {
 _ROLE_PATTERNS = {role: re.compile(pattern, re.I) for role, pattern in _ROLES.items()}
 
 
+_OF_MEMORY = re.compile(r"enc|context|ctx|mem|cross|src|source|cond", re.I)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One way to use a module that takes several masks, or a memory that may be left out."""
+
+    mask: str | None = None  # the mask that is given
+    memory: bool | None = None  # whether the memory is given; None leaves it as the names say
+    of_target: tuple[str, ...] = ()  # masks that are about the target and not about the keys
+
+    def role(self, name: str, role: str) -> str:
+        """Return the role that a parameter has in this use."""
+        if role == "memory" and self.memory is not None:
+            return "memory" if self.memory else "unused"
+        if role != "mask" or name == self.mask:
+            return role
+        return "target_mask" if name in self.of_target else "unused"
+
+
 @dataclass(frozen=True)
 class Reading:
     """Everything that a sketch states."""
@@ -86,6 +106,19 @@ class Reading:
     window_counts: str | None = None  # "keys" (itself included) or "lookback"
     words: str = ""  # name and documentation, for the variants to recognise themselves
 
+    def uses(self, parameters: Sequence[Parameter]) -> list[Use]:
+        """Return the uses that a module promises: without and with its memory, each with every mask of it."""
+        masks = [name for name, role in self.roles.items() if role == "mask"]
+        memory = next((name for name, role in self.roles.items() if role == "memory"), None)
+        if memory is None:
+            return [Use(mask) for mask in masks] or [Use()]
+        required = any(p.name == memory and p.required for p in parameters)
+        of_memory = [name for name in masks if _OF_MEMORY.search(name)] if len(masks) > 1 else masks
+        of_target = tuple(name for name in masks if name not in of_memory)
+        alone = [Use(mask, False) for mask in of_target or masks] or [Use(None, False)]
+        both = [Use(mask, True, of_target) for mask in of_memory or masks] or [Use(None, True)]
+        return both if required else alone + both
+
 
 def role_of(name: str) -> str | None:
     """Return what a parameter of this name is for, or None."""
@@ -96,11 +129,8 @@ def role_of(name: str) -> str | None:
     return None
 
 
-def read(sketch: Sketch, only_mask: str | None = None) -> Reading:
-    """Read a sketch.
-
-    only_mask: of several masks the one that is given; the others are left out
-    """
+def read(sketch: Sketch, use: Use | None = None) -> Reading:
+    """Read a sketch; with ``use`` only what that use of it gives."""
     roles = _roles(sketch.parameters, sketch.has_weights)
     doc = documentation(sketch)
     notes = notes_by_parameter(doc, sketch.parameters)
@@ -115,8 +145,8 @@ def read(sketch: Sketch, only_mask: str | None = None) -> Reading:
             for name, role in roles.items()
         }
 
-    if only_mask is not None:
-        roles = {n: "unused" if role == "mask" and n != only_mask else role for n, role in roles.items()}
+    if use is not None:
+        roles = {name: use.role(name, role) for name, role in roles.items()}
 
     def of(role: str) -> str:
         return next((name for name, r in roles.items() if r == role), "")
@@ -258,35 +288,4 @@ def _window_counts(text: str) -> str | None:
         return "keys"
     if re.search(r"look(s|ing)? back|before it|to the left|earlier keys|previous keys|preceding", text, re.I):
         return "lookback"
-    return None
-
-
-#: Width that constructors of weightless classes are told; the probes use it too.
-CONSTRUCTOR_WIDTH = 8
-
-
-def constructor_value(name: str) -> Any:
-    """Return what a weightless class's constructor gets for a required parameter of this name, or None."""
-    plain = name.strip("_").lower()
-    if re.fullmatch(r"temperature|temp|tau", plain):
-        return CONSTRUCTOR_WIDTH**0.5
-    if re.fullmatch(r"(softmax_|sm_|attn_|qk_)?(scale|scaling)(_factor)?", plain):
-        return CONSTRUCTOR_WIDTH**-0.5
-    if re.search(r"drop", plain):
-        return 0.0
-    if re.fullmatch(
-        r"(d|dim|head|d_k|dk|d_head|head_dim|dim_head|head_size|d_qk|key_dim|depth|hidden)(_?(dim|size))?",
-        plain,
-    ):
-        return CONSTRUCTOR_WIDTH
-    if re.fullmatch(r"d_model|embed_dim|n_embd|hidden_size|emb_dim|model_dim|dim_model|embed_size", plain):
-        return 3 * CONSTRUCTOR_WIDTH
-    if re.search(r"heads?$", plain):
-        return 3
-    if re.search(r"max_len|max_seq|block_size|context|ctx", plain):
-        return 512
-    if re.search(r"window", plain):
-        return 3
-    if re.search(r"block|chunk|tile", plain):
-        return 4
     return None

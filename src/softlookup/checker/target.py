@@ -9,19 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softlookup.checker import wire
-from softlookup.checker.callee import callee_of, module_of
+from softlookup.checker.callee import module_of
 from softlookup.checker.calling import make_call, one_line
 from softlookup.checker.calls import Answer, Call, Failure, Sketch, Target
+from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.checker.keeping import Kept
 from softlookup.checker.sketching import code_of, sketch_of
+
 
 def open_file(path: str | os.PathLike[str], *, timeout: float = 60.0) -> FileSession:
     """Start a guarded child that loads ``path``; return at once, while it imports torch.
@@ -81,6 +83,8 @@ class FileSession:
             failure = wire.read_failure(answer["failure"])
             if failure is None:
                 return FileTarget(self._child, answer["target"], wire.read_sketch(answer["sketch"]))
+        if failure.kind == "CannotConstructError":
+            raise TargetError(failure.message)
         stopped = self.loading_failure
         note = f" (its import had stopped: {one_line(stopped)})" if stopped else ""
         raise TargetError(f"{self._child.file.name}: no target {name}: {one_line(failure)}{note}")
@@ -142,8 +146,8 @@ class LocalTarget:
     Whatever the target raises is an answer, except that Ctrl-C still interrupts.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
-        if not callable(function):
+    def __init__(self, function: Any, name: str = "") -> None:
+        if not callable(function) and framework_of(function) is None:
             raise TargetError(f"expected a callable or a module, got a {type(function).__name__}")
         self._callee = callee_of(function)
         self._module = module_of(function)
