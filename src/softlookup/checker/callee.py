@@ -9,18 +9,22 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from softlookup.checker.calls import Call
+from softlookup.checker.calls import Call, Parameter, Weight
 from softlookup.checker.keeping import Kept
+from softlookup.checker.written_with import is_a
 
 
 class Callee(Protocol):
     """Something that is called with tensors of torch, whatever it is written in."""
+
+    differentiable: bool  # gradients pass through a call
 
     def call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Call, weights: dict[str, Tensor]
@@ -34,8 +38,25 @@ class Callee(Protocol):
         """Return where tensors have to be; None when that is of no matter."""
 
 
+@dataclass(frozen=True)
+class Outside:
+    """What is to be seen of a target without calling it."""
+
+    shown: Any  # what holds its docstring, its source and its line; None: nothing does
+    called: Callable[..., Any] | None = None  # the Python function that a call runs; None: the usual one
+    parameters: tuple[Parameter, ...] | None = None  # None: those of that function
+    weights: tuple[Weight, ...] = ()
+    parts: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, int | float] = field(default_factory=dict)
+    file: str = ""  # "": where ``shown`` was written
+    name: str = ""
+    doc: str = ""
+
+
 class FunctionCallee:
     """A function without weights of its own."""
+
+    differentiable = True
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -69,6 +90,8 @@ class _Holder(nn.Module):
 
 class ModuleCallee:
     """An ``nn.Module``, or a method of one."""
+
+    differentiable = True
 
     def __init__(self, function: Callable[..., Any], module: nn.Module) -> None:
         self._holder = _Holder(function, module)
@@ -104,24 +127,35 @@ class ModuleCallee:
         return None if first is None else first.device
 
     def _cast(self, dtype: str) -> dict[str, Tensor]:
-        if not dtype:
-            return {}
-        wanted = getattr(torch, dtype)
-        return {n: t.to(wanted) for n, t in self.weights().items() if t.is_floating_point()}
+        return in_dtype(self.weights(), dtype) if dtype else {}
 
 
-def callee_of(function: Callable[..., Any]) -> Callee:
-    """Return how this is called."""
-    module = module_of(function)
-    return FunctionCallee(function) if module is None else ModuleCallee(function, module)
+def in_dtype(weights: dict[str, Tensor], dtype: str) -> dict[str, Tensor]:
+    """Return the weights with every floating one in this dtype; "" leaves them."""
+    wanted = getattr(torch, dtype) if dtype else None
+    return {name: t.to(wanted) if wanted and t.is_floating_point() else t for name, t in weights.items()}
+
+
+def replaced(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a callee's own weights but for those that are given.
+
+    Raises: ValueError for a weight that it does not have.
+    """
+    unknown = sorted(given.keys() - own.keys())
+    if unknown:
+        raise ValueError(f"no weight is called {', '.join(unknown)}; there are {', '.join(own) or 'none'}")
+    return {**own, **given}
 
 
 def module_of(function: Any) -> nn.Module | None:
-    """Return the module that a callable is, or is a method of; None for everything else."""
+    """Return the module that a callable is, or is a method of; None for everything else.
+
+    A layer of Keras is a module too when it runs on torch, but is called in its own way.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     owner = getattr(function, "__self__", function)
-    return owner if isinstance(owner, nn.Module) else None
+    return owner if isinstance(owner, nn.Module) and not is_a(owner, "keras") else None
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import socket
 import sys
 from dataclasses import replace
@@ -18,10 +19,13 @@ import torch
 from torch import nn
 
 from softlookup.checker import wire
-from softlookup.checker.callee import Callee, callee_of
+from softlookup.checker.callee import Callee
 from softlookup.checker.calling import failure_of, make_call
 from softlookup.checker.calls import Failure, Sketch
+from softlookup.checker.frameworks import callee_of, framework_of
+from softlookup.checker.frameworks.onnx_models import OnnxFile
 from softlookup.checker.guard import SIZES, pack_frame
+from softlookup.checker.model_files import is_model_file
 from softlookup.checker.sketching import sketch_of
 
 MODULE_NAME = "softlookup_target"
@@ -54,6 +58,9 @@ class Server:
                 self._perform(header["target"], header["calls"], tensors)
 
     def _load(self) -> Failure | None:
+        os.environ.setdefault("KERAS_BACKEND", "torch")  # what Keras is called with here
+        if is_model_file(self._file):
+            return self._read_model()
         beside = os.path.dirname(self._file)
         package, root = _package_of(beside)
         sys.path[:0] = [beside, root]  # as when it runs as a script: siblings come first
@@ -68,6 +75,15 @@ class Server:
             return self._failure(error)
         return None
 
+    def _read_model(self) -> Failure | None:
+        """Read a file that holds a model and no code, as if a module had defined it."""
+        name = re.sub(r"\W", "_", os.path.splitext(os.path.basename(self._file))[0])
+        try:
+            setattr(self._module, name, OnnxFile(self._file))
+        except BaseException as error:
+            return self._failure(error)
+        return None
+
     def _sketches(self) -> list[Sketch]:
         defined = vars(self._module).copy()
         return [sketch_of(value, name) for name, value in defined.items() if self._is_own(value)]
@@ -76,17 +92,24 @@ class Server:
         home = self._module.__name__
         if inspect.isroutine(value) or inspect.isclass(value):
             return getattr(value, "__module__", None) == home
-        return isinstance(value, nn.Module) or (type(value).__module__ == home and callable(value))
+        if isinstance(value, nn.Module) or (type(value).__module__ == home and callable(value)):
+            return True
+        framework = framework_of(value)
+        if framework is None:
+            return False
+        # A compiled function is at home where the function is that it was made of; a layer is the file's own.
+        made_of = framework.outside(value).shown
+        return made_of.__module__ == home if inspect.isroutine(made_of) else True
 
     def _pick(self, name: str, init: dict[str, Any] | None) -> None:
         """Find or build what the name says: ``function``, ``instance``, ``Class`` or ``Class.method``."""
         try:
             target = _found(self._module, name, init)
             sketch = sketch_of(target, name)
+            self._targets.append(callee_of(target))
         except BaseException as error:
             self._send({"failure": vars(self._failure(error))})
             return
-        self._targets.append(callee_of(target))
         self._send({"failure": None, "target": len(self._targets) - 1, "sketch": wire.write_sketch(sketch)})
 
     def _tell_weights(self, number: int) -> None:
@@ -155,7 +178,7 @@ def _found(module: ModuleType, name: str, init: dict[str, Any] | None) -> Any:
         target = getattr(target, part)
     if inspect.isclass(target):
         target = _built(target, init)
-    if not callable(target):
+    if not callable(target) and framework_of(target) is None:
         raise TypeError(f"it cannot be called, being of type {type(target).__name__}")
     return target
 

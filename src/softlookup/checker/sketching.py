@@ -6,15 +6,16 @@ import ast
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any, Literal
 
-from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
+from torch import nn
 
 from softlookup.checker.callee import Outside, module_of
-from softlookup.checker.calls import Parameter, Sketch, Weight
+from softlookup.checker.calls import Parameter, Sketch
 from softlookup.checker.frameworks import framework_of
+from softlookup.checker.inside import facts_inside
 
 _KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*args", "**kwargs"]] = {
     inspect.Parameter.POSITIONAL_ONLY: "positional-only",
@@ -23,6 +24,15 @@ _KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*arg
     inspect.Parameter.VAR_POSITIONAL: "*args",
     inspect.Parameter.VAR_KEYWORD: "**kwargs",
 }
+
+
+_FRAMEWORKS = (
+    "builtins",
+    "torch.nn.modules.module",
+    "flax.linen.module",
+    "flax.nnx.module",
+    "keras.src.layers.layer",
+)
 
 
 def sketch_of(target: Any, name: str = "") -> Sketch:
@@ -38,13 +48,13 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
     source, line = _source_of(seen.shown)
     parameters = _parameters(seen.called or called_by(target), without_self=inspect.isclass(target))
     return Sketch(
-        name=name or getattr(target, "__name__", type(target).__name__),
-        kind=_kind(target),
+        name=name or seen.name or getattr(target, "__name__", type(target).__name__),
+        kind="function" if inspect.isroutine(seen.shown) else _kind(target),
         file=seen.file or _file_of(seen.shown),
         line=line or (code.co_firstlineno if code else 0),
-        doc=inspect.getdoc(seen.shown) or "",
+        doc=seen.doc or _doc_of(seen.shown),
         parameters=parameters if seen.parameters is None else seen.parameters,
-        init_parameters=_parameters(target.__init__, without_self=True) if inspect.isclass(target) else (),
+        init_parameters=_constructor_parameters(target),
         bases=tuple(f"{b.__module__}.{b.__qualname__}" for b in _ancestors(target)),
         source=source,
         weights=seen.weights,
@@ -53,47 +63,17 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
     )
 
 
+def _constructor_parameters(target: Any) -> tuple[Parameter, ...]:
+    if inspect.isclass(target):
+        return _parameters(target.__init__, without_self=True)
+    return _parameters(type(target)) if isinstance(target, nn.Module) else ()
+
+
 def _outside(target: Any) -> Outside:
     framework = framework_of(target)
     if framework is not None:
         return framework.outside(target)
-    return Outside(target if _is_written_down(target) else type(target), **_inside(target))
-
-
-def _inside(target: Any) -> dict[str, Any]:
-    """Describe what a built module holds: its weights, its parts and its plain settings."""
-    module = module_of(target)
-    if module is None:
-        return {}
-    trained = [Weight(n, _shape(t)) for n, t in module.named_parameters()]
-    fixed = [Weight(n, tuple(t.shape), False) for n, t in module.named_buffers() if t.is_floating_point()]
-    return {
-        "weights": (*trained, *fixed),
-        "parts": {path: type(part).__name__ for path, part in module.named_modules() if path},
-        "settings": {
-            f"{path}.{name}".lstrip("."): value
-            for path, part in module.named_modules()
-            for name, value in _settings(part)
-        },
-    }
-
-
-def _shape(parameter: Tensor) -> tuple[int, ...]:
-    return () if is_lazy(parameter) else tuple(parameter.shape)
-
-
-def _settings(part: nn.Module) -> Iterator[tuple[str, int | float]]:
-    """Yield the numbers and switches of a module, and of the config that it holds."""
-    for name, value in vars(part).items():
-        if name.startswith("_") or name == "training":
-            continue
-        if isinstance(value, (bool, int, float)):
-            yield name, value
-        elif name in {"config", "cfg", "args", "hparams"}:
-            inner = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-            for key, setting in inner.items():
-                if isinstance(setting, (bool, int, float)) and not str(key).startswith("_"):
-                    yield f"{name}.{key}", setting
+    return Outside(target if _is_written_down(target) else type(target), **facts_inside(module_of(target)))
 
 
 def code_of(target: Any) -> Any:
@@ -122,6 +102,19 @@ def called_by(target: Any) -> Callable[..., Any]:
 
 def _never() -> None:
     """Stand in for the call of a class whose instances cannot be called."""
+
+
+def _doc_of(shown: Any) -> str:
+    """Return the docstring; of a class its own, not that of a framework's base class."""
+    if inspect.isclass(shown):
+        own = (part for part in inspect.getmro(shown) if not part.__module__.startswith(_FRAMEWORKS))
+        shown = next((part for part in own if _says_something(part)), None)
+    return (inspect.getdoc(shown) or "") if shown is not None else ""
+
+
+def _says_something(cls: type) -> bool:
+    """A dataclass without a docstring is given its signature as one."""
+    return bool(cls.__doc__) and not (is_dataclass(cls) and str(cls.__doc__).startswith(f"{cls.__name__}("))
 
 
 def _file_of(shown: Any) -> str:
