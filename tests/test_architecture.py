@@ -50,6 +50,7 @@ LAYERS = {
     "softlookup.checker.calls": (5, 0),
     "softlookup.checker.layouts": (5, 0),
     "softlookup.checker.ending": (5, 0),
+    "softlookup.checker.not_callable": (5, 0),
     "softlookup.checker.class_sources": (5, 0),
     "softlookup.checker.config_objects": (5, 0),
     "softlookup.checker.constructor_names": (5, 0),
