@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from softlookup import cli
+from softlookup.lint.discover import lints
 
 WRONG = """import torch.nn.functional as F
 
@@ -110,6 +111,20 @@ def test_a_comment_that_names_another_lint_silences_nothing(folder):
 def test_lints_are_selected_and_ignored_by_code_beginning_and_name(folder, word):
     assert run("wrong.py", "--select", word).exit_code == 1
     assert run("wrong.py", "--ignore", word).exit_code == 0
+
+
+def test_a_lint_that_is_off_by_default_runs_when_it_is_selected(folder, monkeypatch):
+    lint = next(it for it in lints() if it.name == "dropout-not-gated")
+    monkeypatch.setitem(lint.__dict__, "by_default", False)
+    assert run("wrong.py").exit_code == 0
+    assert run("wrong.py", "--select", "SL801").exit_code == 1
+    assert "dropout-not-gated (off unless selected)" in run("--list").stdout
+
+
+def test_hits_come_in_the_order_of_their_lines(folder):
+    (folder / "two.py").write_text(WRONG + "\n\ndef fill(scores, mask):\n    scores.masked_fill(mask, 0.0)\n")
+    lines = [it["line"] for it in json.loads(run("two.py", "--format", "json").stdout)["hits"]]
+    assert lines == [6, 10]
 
 
 def test_what_is_not_selected_does_not_run(folder):

@@ -96,6 +96,18 @@ class Encoder(nn.Module):
         return self.own(x, key_padding_mask=keep_mask)
 
 
+class EitherModule(nn.Module):
+    def __init__(self, d_model, fused):
+        super().__init__()
+        if fused:
+            self.attn = Own(d_model)
+        else:
+            self.attn = nn.MultiheadAttention(d_model, 4)
+
+    def forward(self, x, keep_mask):
+        return self.attn(x, x, x, key_padding_mask=keep_mask)
+
+
 class Own(nn.Module):
     """Its True may be looked at."""
 

@@ -49,6 +49,13 @@ class Attention(nn.Module):
             is_causal = True
         return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
 
+    def asks_late(self, q, k, v, past=None):
+        if past is not None:
+            k = torch.cat([past[0], k], dim=-2)
+        if past is None:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return F.scaled_dot_product_attention(q, k, v)
+
     def no_cache(self, q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 

@@ -61,6 +61,10 @@ class Attention(nn.Module):
         B, T, H, d = x.shape
         return x.reshape(n_tokens, H, d)
 
+    def one_name_for_two_axes(self, corr):
+        batch, h, w, num_heads, _, _ = corr.shape
+        return corr.reshape(batch * h * w, num_heads, h, w)
+
     def in_a_branch(self, x):
         if x.dim() == 4:
             b, h, t, d = x.shape

@@ -9,7 +9,7 @@ class Attention(nn.Module):
     def chained(self, x, weights, v):
         B, T, C = x.shape
         v = v.view(B, T, self.heads, self.d_head).transpose(1, 2)
-        return v.transpose(1, 2).view(B, T, C)  # not seen: two transposes take each other back
+        return v.transpose(1, 2).view(B, T, C)
 
     def merged(self, weights, v, B, T):
         B, H, T, d = v.shape
@@ -23,6 +23,17 @@ class Attention(nn.Module):
         B, H, T, d = v.shape
         v = v.transpose(1, 2)
         return v.view(B, T, H * d)  # wrong
+
+    def moved_twice(self, v):
+        B, H, T, d = v.shape
+        return v.transpose(1, 2).transpose(0, 1).view(T, B, -1)  # wrong
+
+    def moved_back(self, x):
+        B, T, C = x.shape
+        x = x.view(B, T, self.heads, self.d_head).permute(0, 2, 1, 3)
+        x[:, 0] = 0.0
+        x = x.permute(0, 2, 1, 3).view(B, T, self.heads * self.d_head)
+        return x
 
     def contiguous(self, v):
         B, H, T, d = v.shape
@@ -39,6 +50,10 @@ class Attention(nn.Module):
     def splits(self, x):
         B, T, C = x.shape
         return x.transpose(1, 2).view(B, self.heads, -1, T)
+
+    def one_head(self, x, T):
+        B, T, C = x.shape
+        return x.unsqueeze(1).transpose(1, 2).view(B, T, -1)
 
     def unknown(self, x, B, T):
         return x.transpose(1, 2).view(B, T, -1)

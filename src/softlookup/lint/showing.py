@@ -96,12 +96,9 @@ def _diagnosis(file: str, found: Found) -> Diagnosis:
 def _hit(file: str, found: Found, lines: Sequence[str]) -> list[RenderableType]:
     lint = _lint(found)
     more = f"softlookup explain {lint.rule}" if lint.rule else f"softlookup lint --list ({found.lint})"
-    head = Text.assemble(
-        (f"{printable(file)}:{found.line}:{found.column}", "bold"),
-        "  ",
-        (lint.code, "bold red"),
-        f" {found.lint}",
-    )
+    place = f"{printable(file)}:{found.line}:{found.column}"
+    head = Text.assemble((place, "bold"), "  ", (lint.code, "bold red"), f" {found.lint}")
+    head.no_wrap, head.overflow = True, "ignore"  # a place in two pieces cannot be clicked
     line = lines[found.line - 1].strip() if found.line <= len(lines) else ""
     return [
         head,

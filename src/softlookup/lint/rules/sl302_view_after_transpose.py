@@ -16,6 +16,7 @@ from softlookup.lint.hit import Hit, shown
 from softlookup.lint.source import Source, number
 from softlookup.lint.values import written
 
+_FAR = 4  # moves followed one after the other
 WORTH = re.compile(r"\.view\(")
 
 
@@ -24,33 +25,35 @@ def find(source: Source) -> Iterator[Hit]:
     for call in source.calls:
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "view":
             continue
-        moved, sizes = _moved(source, call.func.value), view_sizes(call)
-        if moved is None or sizes is None or not isinstance(moved.func, ast.Attribute):
+        sizes, moved = view_sizes(call), _order_in_memory(source, call.func.value, _FAR)
+        if sizes is None or moved is None or not _merges_moved(sizes, moved):
             continue
-        known = axes_of(source, moved.func.value)
-        order = None if known is None else order_of(moved, len(known))
-        if known is None or order is None or not _merges_moved(sizes, order):
-            continue
+        known = axes_of(source, call.func.value) or ()
         if "1" not in known and not any(number(it) == 1 for it in sizes):
             yield Hit(
                 call,
-                f"`{shown(moved)}` leaves strides that no view can merge",
+                f"the axes of `{shown(call.func.value)}` were moved, and no view can merge these",
                 ".reshape(...), or .contiguous() before .view(...)",
             )
 
 
-def _moved(source: Source, node: ast.expr) -> ast.Call | None:
-    values = written(source, node)
-    if values is None or len(values) != 1:
+def _order_in_memory(source: Source, node: ast.expr, left: int) -> list[int] | None:
+    """Return where each axis lies in memory after ``transpose`` and ``permute``, one after the other.
+
+    None where nothing was moved, or the text does not say how.
+    """
+    values = written(source, node) if left else None
+    if values is None or len(values) != 1 or not isinstance(values[0], ast.Call):
         return None
-    value = values[0]
-    if (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-        and value.func.attr in {"transpose", "permute"}
-    ):
-        return value
-    return None
+    call = values[0]
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"transpose", "permute"}:
+        return None
+    known = axes_of(source, call.func.value)
+    order = None if known is None else order_of(call, len(known))
+    if order is None:
+        return None
+    before = _order_in_memory(source, call.func.value, left - 1) or range(len(order))
+    return [before[it] for it in order]
 
 
 def _merges_moved(sizes: list[ast.expr], order: list[int]) -> bool:
