@@ -140,8 +140,8 @@ def _option_row(option: click.Option) -> str:
 _JSON = """## JSON
 
 `softlookup check FILE --format json` prints one object: `softlookup` and `torch` (versions), `file`,
-`targets` and `skipped`. With several files it prints `{"files": [...]}`, one such object for each file that
-could be checked. The order of the keys is stable, and keys are only ever added.
+`targets` and `skipped`. With several files, or a folder, it prints `{"files": [...]}`, one such object for
+each file that could be checked. The order of the keys is stable, and keys are only ever added.
 
 | in | keys |
 |---|---|
@@ -152,7 +152,9 @@ could be checked. The order of the keys is stable, and keys are only ever added.
 | note | `code`, `name`, `summary` |
 | skipped | `name`, `line`, `reason` |
 
-A number that JSON cannot write is a text: `"nan"`, `"inf"`, `"-inf"`. Errors go to standard error as text."""
+A number that JSON cannot write is a text: `"nan"`, `"inf"`, `"-inf"`. Errors go to standard error as text.
+
+The other forms, and `[tool.softlookup]` of pyproject.toml: [use softlookup in CI](../how-to/use-in-ci.md)."""
 
 
 def _one_row_a_line(drawn: dict[str, Any]) -> str:

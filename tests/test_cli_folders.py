@@ -1,5 +1,6 @@
 """`softlookup check` over folders: what is checked, what counts, where reports go, what a project says."""
 
+import io
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from softlookup import cli
 from softlookup.check_run import CheckRun, split_name
 from softlookup.configuration import Configuration
+from softlookup.console import progress
 from softlookup.selection import Selection
 from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
 
@@ -109,7 +111,7 @@ def test_a_file_of_a_folder_that_may_hold_attention_and_was_not_looked_into_is_t
 def test_a_class_that_cannot_be_built_is_told_for_real(folder):
     folder("a.py", text="class Attention:\n    def __init__(self, odd): raise ValueError(odd)\n"
            "    def __call__(self, q, k, v): return q\n")  # fmt: skip
-    assert "could not be built" in run(".", "--if-any").stderr
+    assert "could not be built" in run(".", "--if-any").output
 
 
 def test_the_checker_still_says_it_in_the_words_by_which_a_folder_passes_it_over(folder, tmp_path):
@@ -181,6 +183,18 @@ def test_each_file_is_told_as_it_comes(folder, checker):
 
     run_.check(run_.wanted(["a.py", "b.py"]), Request(), told.append)
     assert told == ["a.py", "b.py"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_progress_says_which_file_is_at_work(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress(2) as say:
+        say("[b]a.py")
+    assert "1 of 2  [b]a.py" in sys.stderr.getvalue()
 
 
 def test_progress_is_silent_where_nobody_looks(folder, checker):

@@ -64,7 +64,7 @@ def test_attention_is_recognised_by(text):
         "",
         "# attention: run this twice",
         "def classify(logits):\n    return logits.softmax(-1)",
-        "def drawing(q_len, k_len):\n    return q_len - k_len",
+        "def drawing(q_len, k_len):  # of attention\n    return q_len - k_len",
         "def query(database, keys): ...\n",
         "from model import attend\n\n\ndef main():\n    print('attention')",
         "def lookup(key, attention_span): ...",

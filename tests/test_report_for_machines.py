@@ -124,6 +124,7 @@ def test_a_fingerprint_survives_moved_lines_and_changes_with_the_line_itself():
     before = fingerprint(a_report(a_finding()))
     moved = fingerprint(a_report(a_finding(line=7)), source="# a\n# b\n" + SOURCE)
     assert moved == before
+    assert fingerprint(a_report(a_finding()), source=SOURCE.replace("    return", "\treturn")) == before
     assert fingerprint(a_report(a_finding()), source=SOURCE.replace("-2", "1")) != before
     assert fingerprint(a_report(a_finding(), name="other")) != before
 
