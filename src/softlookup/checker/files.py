@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softlookup.checker.guard import Child, Limits, TargetError, launch
+from softlookup.checker.model_files import require_reader
 from softlookup.checker.not_callable import not_callable
 from softlookup.terms import Contract, Diagnosis, FileReport, Skipped, SoftlookupError
 
@@ -32,14 +33,16 @@ def check_file(
 ) -> FileReport:
     """Check one file, or one definition in it.
 
-    path: a Python file; it runs only in a guarded child process
+    path: a Python file, or an ONNX model; it runs only in a guarded child process
     name: ``function``, ``Class``, ``Class.method`` or an instance; None finds the attention in the file
     contract: what is declared about the targets
     init: arguments of a class's constructor
     timeout: seconds of wall time for everything the file does
 
-    Raises: SoftlookupError when there is no such file or name, or nothing in it looks like attention.
+    Raises: SoftlookupError when there is no such file or name, when nothing in it looks like attention, or
+        when a package is missing that reads such a file.
     """
+    require_reader(path)
     child = launch(path, Limits(wall_seconds=timeout))  # before torch is imported here
     work = _FileCheck(path, child, contract, init or {})
     try:

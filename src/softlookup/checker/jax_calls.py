@@ -117,7 +117,9 @@ def call_with_arrays(
     tensors: list[Tensor] = []
     plain(given, tensors.append, keep=True)
     asked = [tensor for tensor in tensors if tensor.requires_grad] if torch.is_grad_enabled() else []
-    with _in_double(any(tensor.dtype == torch.float64 for tensor in tensors)):
+    # How tensors become arrays is no step of the target.
+    unseen = torch._C.DisableTorchFunction()
+    with unseen, _in_double(any(tensor.dtype == torch.float64 for tensor in tensors)):
         if asked:
             return _with_gradients(run, given, asked)
         result = _NOT_RUN

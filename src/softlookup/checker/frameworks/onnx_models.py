@@ -94,8 +94,9 @@ class OnnxCallee:
         ):
             raise TypeError(f"an ONNX model keeps its dtype: its weights cannot be {asked.dtype}")
         given = {**dict(zip(self._inputs, args, strict=False)), **kwargs, **replaced(self._weights, weights)}
-        results = self._run({name: _array(value) for name, value in given.items() if value is not None})
-        tensors = [from_numpy(result) for result in results]
+        with torch._C.DisableTorchFunction():  # how tensors become arrays is no step of the model
+            results = self._run({name: _array(value) for name, value in given.items() if value is not None})
+            tensors = [from_numpy(result) for result in results]
         return tensors[0] if len(tensors) == 1 else dict(zip(self._outputs, tensors, strict=True))
 
     def weights(self) -> dict[str, Tensor]:
