@@ -30,6 +30,14 @@ class Attention(nn.Module):
     def nested(self, scores, mask):
         return F.softmax(scores.masked_fill(mask, 1e-9), dim=-1)  # wrong
 
+    def full(self, scores, mask):
+        scores = torch.where(mask, scores, torch.full_like(scores, 1e-9))  # wrong
+        return scores.softmax(-1)
+
+    def default(self, scores, mask, epsilon=1e-12):
+        scores = scores.masked_fill(mask == 0, -epsilon)  # wrong
+        return scores.softmax(-1)
+
     def big(self, scores, mask):
         scores = scores.masked_fill(mask == 0, -1e9)
         return F.softmax(scores, dim=-1)

@@ -42,6 +42,13 @@ class Attention(nn.Module):
         v = rearrange(self.v_proj(x), "b n (h d) -> b h n d", h=self.num_heads)
         return v.reshape(b, n, -1)  # wrong
 
+    def scaled_and_masked(self, x, mask):
+        B, T, C = x.shape
+        qkv = self.qkv(x).reshape(B, T, self.num_heads, 3 * self.d_head)
+        q, k, v = qkv.permute(0, 2, 1, 3).chunk(3, dim=-1)
+        scores = q @ k.transpose(-2, -1) / self.d_head**0.5 + mask
+        return (F.softmax(scores, dim=-1) @ v).reshape(B, T, C)  # wrong
+
     def right(self, x):
         B, T, C = x.shape
         v = self.v_proj(x).view(B, T, self.num_heads, self.d_head).transpose(1, 2)

@@ -35,6 +35,14 @@ def tokenized_attribute(tokenizer, texts):
     return ~mask  # wrong
 
 
+def annotated(mask: torch.ByteTensor):
+    return ~mask  # wrong
+
+
+def annotated_boolean(mask: torch.BoolTensor):
+    return ~mask
+
+
 def boolean(mask):
     mask = mask.bool()
     return ~mask

@@ -50,7 +50,7 @@ def axes_of(source: Source, node: ast.expr, left: int = _FAR) -> Axes | None:
             return _product(one, other)
         if one is not None and other is not None:
             return max(one, other, key=len)
-        return one if number(node.right) is not None else None
+        return one or other  # a number, or a mask that is broadcast
     if isinstance(node, ast.Subscript):
         return _of_subscript(axes_of(source, node.value, left - 1), node.slice)
     if isinstance(node, ast.Attribute) and node.attr in {"mT", "T"}:

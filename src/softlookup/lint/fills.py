@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from softlookup.lint.products import softmaxes
 from softlookup.lint.source import Source, argument, number
-from softlookup.lint.values import everything_before
+from softlookup.lint.values import everything_before, reaching
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,24 @@ def written_fills(source: Source) -> Iterator[Fill]:
 
 
 def _fill(source: Source, given: ast.expr | None, tensor: ast.expr) -> Iterator[Fill]:
-    value = number(given)
+    value = None if given is None else _value(source, given)
     if given is not None and value is not None:
         yield Fill(given, value, source.statement(given), tensor)
+
+
+def _value(source: Source, node: ast.expr) -> float | None:
+    """Return a number that is written here, under a name, as a parameter's default, or in a filled tensor."""
+    if (value := number(node)) is not None:
+        return value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _value(source, node.operand)
+        return None if inner is None else -inner
+    if isinstance(node, ast.Name):
+        values = [it.value for it in reaching(source, node) if it.position is None]
+        return number(values[0]) if len(values) == 1 else None
+    if isinstance(node, ast.Call) and source.called(node) in {"full_like", "full", "tensor"} and node.args:
+        return number(argument(node, "fill_value", 0 if source.called(node) == "tensor" else 1))
+    return None
 
 
 def reaches_softmax(source: Source, fill: Fill) -> bool:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 from softlookup.lint.hit import Hit, shown
+from softlookup.lint.products import label
 from softlookup.lint.source import Source, argument
 from softlookup.lint.values import everything_before
 
@@ -55,7 +56,9 @@ def _always(source: Source, flag: ast.expr) -> bool:
 
 
 def _joined_with_cache(source: Source, keys: ast.expr) -> ast.expr | None:
-    """Return the call that puts cached keys before the new ones."""
+    """Return the call that puts cached keys before the new ones, or keys that are called a cache."""
+    if re.search(r"cache", label(keys)):
+        return keys
     for value in everything_before(source, keys):
         for it in ast.walk(value):
             if not isinstance(it, ast.Call):

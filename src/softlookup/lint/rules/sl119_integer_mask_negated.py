@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from softlookup.lint.hit import Hit, shown
 from softlookup.lint.source import Source
-from softlookup.lint.values import written
+from softlookup.lint.values import reaching, written
 
 WORTH = re.compile(r"~")
 _CASTS = {"long", "int", "byte", "short"}
@@ -42,13 +42,24 @@ def find(source: Source) -> Iterator[Hit]:
         if not isinstance(node.op, ast.Invert) or "torch" not in source.text:
             continue
         values = written(source, node.operand)
-        whys = [_integer(source, it) for it in values or []]
+        whys = [_integer(source, it) for it in values or []] or [_annotated(source, node.operand)]
         if whys and all(whys):
             yield Hit(
                 node,
                 f"`{shown(node)}` negates bits, not truth: the mask holds integers ({whys[0]})",
                 f"{shown(node.operand)} == 0",
             )
+
+
+def _annotated(source: Source, node: ast.expr) -> str | None:
+    """Return the annotation of a parameter that says it holds integers."""
+    bindings = reaching(source, node) if isinstance(node, ast.Name) else []
+    function = source.function(node)
+    if len(bindings) != 1 or not bindings[0].parameter or function is None:
+        return None
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    noted = [ast.unparse(it.annotation) for it in given if it.arg == ast.unparse(node) and it.annotation]
+    return next((f"`{it}`" for it in noted if re.search(r"\b(Byte|Long|Int|Short)Tensor$", it)), None)
 
 
 def _integer(source: Source, node: ast.expr) -> str | None:
