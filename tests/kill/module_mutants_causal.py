@@ -190,12 +190,14 @@ CAUSAL = {
             "scores = scores / math.sqrt(self.d_head)\n"
             "        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)  # bug\n"
             "        scores = scores.masked_fill(future, -math.inf)  # shows",
+            causal="none",
         ),
         patch(
             "vit_qkv",
             "attn = attn * self.scale",
             "attn = attn * self.scale\n"
             '        attn = attn + attn.new_full((N, N), float("-inf")).triu(1)  # bug',
+            causal="none",
         ),
         patch("mha_like", "if is_causal:", "if is_causal is not None:", shows=MHA_HIDE),
         patch(

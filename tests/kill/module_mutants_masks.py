@@ -49,6 +49,7 @@ MASKS = {
             "lens_cross",
             "shown = memory[b, :real]",
             "shown = memory[b, :real] if memory_lens is None else memory[b, real:]",
+            shows="scores = torch.bmm(q",
         ),
     ],
     "mask-after-softmax": [
