@@ -152,10 +152,9 @@ def effective(
     kept: dict[Any, Hypothesis] = {}
     for hypothesis in hypotheses:
         predicted = tuple(_rounded(hypothesis, scale.exact(seen.case)) for seen in small)
-        moved = (
-            seen.probe in failing and a != b for seen, a, b in zip(small, predicted, nothing, strict=True)
-        )
-        if any(moved):
+        moved = {seen.probe for seen, a, b in zip(small, predicted, nothing, strict=True) if a != b}
+        # Where the target is right, what it does wrong must not show.
+        if moved and moved <= failing:
             kept.setdefault((hypothesis.entries, predicted), hypothesis)
     return list(kept.values())
 

@@ -8,6 +8,7 @@ merged heads. So one call of the module asks for any q, k and v.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -200,8 +201,9 @@ def chosen_weights(case: Case, *, out: Tensor | None = None) -> dict[str, Tensor
     return found
 
 
+@lru_cache(maxsize=64)
 def picking(wiring: Wiring) -> Tensor:
-    """[d_out, H * d_v]: the projection that hands on the shown features of each head."""
+    """[d_out, H * d_v]: the projection that hands on the shown features of each head; not to be changed."""
     heads = 1 if wiring.heads_summed else wiring.num_heads
     table = torch.zeros(wiring.d_out, heads * wiring.d_v, dtype=torch.float64)
     for head in range(heads):
