@@ -87,6 +87,12 @@ def test_a_file_that_is_no_python_is_skipped_with_the_reason(folder):
     assert "1 skipped" in result.stdout
 
 
+def test_a_file_in_another_encoding_is_read_as_it_says(folder):
+    text = "# -*- coding: latin-1 -*-\n# d\xe9j\xe0 vu\n" + WRONG
+    (folder / "old.py").write_bytes(text.encode("latin-1"))
+    assert "old.py:8:66" in run("old.py").stdout
+
+
 def test_when_nothing_could_be_read_the_status_is_two(folder):
     (folder / "broken.py").write_text("F.softmax(scores\n")
     assert run("broken.py").exit_code == 2

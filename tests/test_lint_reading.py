@@ -50,6 +50,11 @@ def test_the_other_branch_does_not_count():
     assert values(text) == ["3"]
 
 
+def test_every_case_of_a_match_counts():
+    text = "def f(a):\n    x = 1\n    match a:\n        case 1:\n            x = 2\n    return x"
+    assert values(text) == ["1", "2"]
+
+
 def test_names_are_followed():
     assert values("def f():\n    x = 1\n    y = x\n    return y") == ["1"]
 

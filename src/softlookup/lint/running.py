@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from softlookup.file_search import Exclusion, why_left_out
 from softlookup.lint.discover import Lint, lints
@@ -71,7 +71,8 @@ def lint_text(text: str, chosen: Sequence[Lint]) -> tuple[list[Found], int]:
 def lint_file(file: str, names: frozenset[str]) -> LintedFile:
     """Lint one file with the lints of these names; a file that is no Python is skipped with the reason."""
     try:
-        text = Path(file).read_text(encoding="utf-8-sig")
+        with tokenize.open(file) as opened:  # in the encoding that the file names
+            text = opened.read()
         found, silenced = lint_text(text, [it for it in lints() if it.name in names])
     except SyntaxError as problem:
         return LintedFile(file, skipped=f"no Python of this version: {problem.msg} (line {problem.lineno})")

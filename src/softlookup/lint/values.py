@@ -144,6 +144,8 @@ def _inside(statement: ast.stmt, name: str) -> tuple[list[Binding], bool]:
         body, body_sure = _backwards(statement.body, name)
         other, other_sure = _backwards(statement.orelse, name)
         return body + other, body_sure and other_sure
+    if isinstance(statement, ast.Match):
+        return [it for case in statement.cases for it in _backwards(case.body, name)[0]], False
     own = [it for bound, it in _header(statement) if bound == name]
     if isinstance(statement, (ast.With, ast.AsyncWith)):
         found, sure = _backwards(statement.body, name)
