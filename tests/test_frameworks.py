@@ -1,8 +1,10 @@
 """NumPy, torch.compile and TorchScript: called with tensors, judged like all else, left as they were."""
 
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,7 +314,16 @@ def test_what_a_file_compiled_or_scripted_itself_is_its_own_and_what_it_imported
     assert names == ["attend", "scripted_attention", "compiled_attention"]
 
 
-# What is missing
+# What is missing, and what is said
+
+
+def test_the_example_of_the_page_prints_what_it_says(tmp_path):
+    page = (Path(__file__).parent.parent / "docs/how-to/other-frameworks.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    path = tmp_path / "example.py"
+    path.write_text(code)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == code.strip().rpartition("# ")[2]
 
 
 def test_a_model_file_without_its_reader_names_the_extra(monkeypatch):
