@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from softlookup.checker.abilities import Abilities
 from softlookup.checker.find_layout import LayoutFinder
@@ -35,9 +36,10 @@ class LayerFinder(LayoutFinder):
             raise self._no_projections()
         ran: list[Trial] = []
         failures: list[tuple[str, int | None]] = []
-        for some in (guesses[:_FIRST], guesses[_FIRST:]):
+        for before, some in ((0, guesses[:_FIRST]), (_FIRST, guesses[_FIRST:])):
             trials, failed = self._tried(some)
-            ran, failures = ran + trials, failures + failed
+            ran += [replace(trial, rank=before + trial.rank) for trial in trials]
+            failures += failed
             right = [trial for trial in ran if trial.error <= self.tolerance]
             if right:
                 return [min(right, key=_generality).plan]
@@ -66,7 +68,12 @@ class LayerFinder(LayoutFinder):
                 dropout=dropout_of(self.sketch),
             )
             plan = LayerPlan(
-                self.parameters, roles, layout=layout, abilities=can, weights=self.sketch.weights
+                self.parameters,
+                roles,
+                layout=layout,
+                abilities=can,
+                weights=self.sketch.weights,
+                settings=self.sketch.settings,
             )
             yield from self._with_required_masks(plan)
 
@@ -129,7 +136,7 @@ class LayerFinder(LayoutFinder):
 
     def _likeliest(self, ran: list[Trial]) -> list[Plan]:
         """One plan for each wiring, in the order of likelihood, all called as the first one is."""
-        ran = sorted(ran, key=lambda trial: trial.rank)
+        ran = sorted(ran, key=_likelihood)
         first = ran[0].plan
         found: dict[object, Plan] = {}
         for trial in ran:
@@ -159,6 +166,11 @@ class LayerFinder(LayoutFinder):
             got=f"weights {weights[:400]}; forward({names})",
             hint="wrap it in a module whose forward takes x and whose projections have such names",
         )
+
+
+def _likelihood(trial: Trial) -> tuple[bool, int]:
+    wiring = trial.plan.abilities.wiring
+    return wiring is None or not wiring.out, trial.rank  # what is there to project the output mostly does
 
 
 def _generality(trial: Trial) -> tuple[bool, int]:

@@ -11,7 +11,9 @@ from softlookup.checker.evidence import Judgement, Observation, same
 from softlookup.checker.exhibit import smallest
 from softlookup.checker.explaining import Explanation, record
 from softlookup.checker.hypotheses import STRAINED, Hypothesis
+from softlookup.checker.layer_plan import LayerPlan
 from softlookup.checker.locate import line_of
+from softlookup.checker.own_weights import unlike_its_recipe
 from softlookup.terms import Finding
 
 
@@ -41,8 +43,29 @@ class FindingWriter:
             (findings if judgement.wrong else notes).append(self._judgement(entry, judgement))
         if self.explanation.imprecise and not any(f.code == "SL702" for f in findings):
             findings.append(self._named(catalog.find_rule("SL702")))
+        if not findings and isinstance(self.plan, LayerPlan):
+            findings += self._with_its_own_weights(self.plan)
         notes += self._unasked(notes)
         return findings, notes
+
+    def _with_its_own_weights(self, plan: LayerPlan) -> list[Finding]:
+        """Compare a module whose lookup is explained with the same recipe and its own weights."""
+        facts = unlike_its_recipe(self.target, plan, self.evidence.steps)
+        if facts is None:
+            return []
+        text = "The lookup is right, but with its own weights and biases the module is not its own recipe."
+        fix = "look at what happens to biases, at buffers that are too short, and at what follows the merge"
+        return [
+            Finding(
+                "SL000",
+                "unrecognised",
+                text,
+                line=self.target.sketch.line,
+                fix=fix,
+                consequence="unknown",
+                evidence=facts,
+            )
+        ]
 
     def _judged(self) -> list[tuple[Entry, Judgement]]:
         """Ask every rule that judges, but for those that the explanation leaves nothing to say."""

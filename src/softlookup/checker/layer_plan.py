@@ -12,7 +12,7 @@ from softlookup.checker.abilities import Probe
 from softlookup.checker.calling import WEIGHT
 from softlookup.checker.calls import Answer, Backward, Call, Value, Weight
 from softlookup.checker.layouts import arrange, restore
-from softlookup.checker.plan import LEAVE_OUT, Plan, cotangent_of
+from softlookup.checker.plan import LEAVE_OUT, Plan, cotangent_of, leaves
 from softlookup.checker.projecting import shown_heads, split_heads
 from softlookup.checker.remembering import ByIdentity
 from softlookup.checker.spelling import sizes_of
@@ -31,6 +31,7 @@ class LayerPlan(Plan):
     """Everything needed to put a case to a module."""
 
     weights: tuple[Weight, ...] = field(default=(), repr=False)  # of the module
+    settings: dict[str, int | float] = field(default_factory=dict, repr=False)  # of the module
 
     @property
     def wiring(self) -> Wiring:
@@ -76,6 +77,18 @@ class LayerPlan(Plan):
         if self.wiring.residual:
             found = found - tokens_of(case).x.to(found.dtype)
         return shown_heads(found, case)
+
+    def whole_output(self, answer: Answer, case: Case) -> Tensor | None:
+        """[B, T_q, d_out]: everything that the module returned for the tokens; None when it returned none."""
+        if answer.failure is not None:
+            return None
+        layout = self.output_layout or self.layout
+        found = (
+            _restore(leaf, layout, case, self.wiring.d_out)
+            for leaf in leaves(answer.result)
+            if leaf.is_floating_point()
+        )
+        return next((whole for whole in found if whole is not None), None)
 
     def readings(self) -> list[Plan]:
         """Return the plan without and with the input added to the output."""

@@ -116,6 +116,11 @@ def tokens_of(case: Case) -> Tokens:
     return _MADE.get(case, lambda: _tokens(case))
 
 
+def remember(case: Case, tokens: Tokens) -> Tokens:
+    """Let these be the tokens of a case from now on."""
+    return _MADE.get(case, lambda: tokens)
+
+
 _MADE = ByIdentity()
 
 
@@ -145,6 +150,8 @@ def _tokens(case: Case) -> Tokens:
     if wiring.source != "three":  # keys and values come from one token
         broken[1] = broken[2] = broken[1] | broken[2]
     inputs = [x.masked_fill(bad[..., None], torch.nan) for x, bad in zip(inputs, broken, strict=True)]
+    blank = _blanks(rows, wiring.source)
+    inputs = [x.masked_fill(no[..., None], 0.0) for x, no in zip(inputs, blank, strict=True)]
     if wiring.source == "self":
         inputs = [inputs[1]] * 3
     elif wiring.source == "cross":
@@ -181,6 +188,14 @@ def _padded(v: Tensor, d_v: int) -> Tensor:
 def _broken(heads: Tensor) -> Tensor:
     """[B, H, T, d] -> [B, T]: tokens with a NaN or an infinity."""
     return ~heads.isfinite().all(dim=-1).all(dim=1)
+
+
+def _blanks(rows: dict[str, Tensor], source: Source) -> list[Tensor]:
+    """[B, T] for each input: tokens from which only zeros are made, as padding mostly is."""
+    q, k, v = (~heads.any(dim=-1).any(dim=1) for heads in rows.values())
+    if source == "self":
+        return [q & k & v] * 3
+    return [torch.zeros_like(q), k, v] if source == "three" else [torch.zeros_like(q), k & v, k & v]
 
 
 def chosen_weights(case: Case, *, out: Tensor | None = None) -> dict[str, Tensor]:
