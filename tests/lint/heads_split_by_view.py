@@ -46,6 +46,12 @@ class Attention(nn.Module):
         B, L, C = x.shape
         return self.q_proj(x).view(B, H, W, C)
 
+    def broadcast(self, mask, num_heads):
+        batch_size, seq_length = mask.shape
+        slopes = torch.arange(num_heads)
+        alibi = slopes[..., None] * (mask.cumsum(dim=-1) * mask)[:, None, :]
+        return alibi.reshape(batch_size * num_heads, 1, seq_length)
+
     def grouped(self, q, num_kv_heads, groups):
         B, T, H, d = q.shape
         return q.reshape(B, T, num_kv_heads, groups, d)

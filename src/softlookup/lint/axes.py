@@ -33,6 +33,8 @@ _FUNCTIONS = {
     "exp",
 }
 _KEEP_ALL = ("Dropout", "LayerNorm", "RMSNorm", "Softmax", "Identity", "ReLU", "GELU", "SiLU")
+#: What leaves the axes of scores as they are, though nothing tells its own: a number, a mask, a bias.
+_BROADCAST = re.compile(r"^[\d.e-]+$|\*\* ?-?0\.5|sqrt\(|scale|scaling|temperature|mask|bias")
 _ATTENDS = {"scaled_dot_product_attention"}
 
 
@@ -50,7 +52,7 @@ def axes_of(source: Source, node: ast.expr, left: int = _FAR) -> Axes | None:
             return _product(one, other)
         if one is not None and other is not None:
             return max(one, other, key=len)
-        return one or other  # a number, or a mask that is broadcast
+        return one if one is not None and _BROADCAST.search(ast.unparse(node.right)) else None
     if isinstance(node, ast.Subscript):
         return _of_subscript(axes_of(source, node.value, left - 1), node.slice)
     if isinstance(node, ast.Attribute) and node.attr in {"mT", "T"}:
