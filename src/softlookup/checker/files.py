@@ -196,7 +196,7 @@ def _is_module(sketch: Sketch) -> bool:
 
 def _attends(sketch: Sketch) -> bool:
     """Say whether a module's own code looks up: it has a softmax, and projections or a name to go with it."""
-    looks_up = re.search(r"softmax|scaled_dot_product_attention|flex_attention", sketch.source)
+    looks_up = re.search(r"softmax|scaled_dot_product_attention|flex_attention", sketch.source, re.I)
     projects = re.search(r"\bquer|\bq_|_q\b|\bw_?q|to_q|qkv|q_proj|c_attn|in_proj", sketch.source, re.I)
     return bool(looks_up) and (_says_attention(sketch) or projects is not None)
 
