@@ -15,6 +15,8 @@ from softlookup.lint.source import Source
 from softlookup.lint.suppression import is_silenced
 from softlookup.terms import SoftlookupError
 
+#: A file without any of these is not looked at further.
+_ABOUT_ATTENTION = ("ttention", "oftmax", "attn", "mask")
 _MANY = 100  # files from which on more than one process is worth its start
 
 
@@ -48,6 +50,8 @@ def lint_text(text: str, chosen: Sequence[Lint]) -> tuple[list[Found], int]:
     >>> lint_text("import torch\\nscores.masked_fill(mask, 0)", lints())[0][0].lint
     'mask-result-discarded'
     """
+    if not any(word in text for word in _ABOUT_ATTENTION):
+        return [], 0
     worth = [it for it in chosen if it.worth.search(text)]
     if not worth:
         return [], 0

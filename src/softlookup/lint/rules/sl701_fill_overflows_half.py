@@ -18,7 +18,7 @@ from softlookup.lint.hit import Hit, shown
 from softlookup.lint.source import Source
 from softlookup.lint.values import everything_before
 
-WORTH = re.compile(r"\.half\(\)|(?<!b)float16|autocast|fp16")
+WORTH = re.compile(r"\de\+?\d|\d{6}")
 _HALF = re.compile(r"\.half\(\)|(?<!b)float16|autocast|fp16")
 _FLOAT = re.compile(r"\.float\(\)|float32|\.double\(\)")
 _SMALLEST = -65504.0

@@ -17,7 +17,7 @@ from softlookup.lint.products import is_scores_name, label
 from softlookup.lint.source import Source, argument, number
 from softlookup.lint.values import reaching
 
-WORTH = re.compile(r"\bdropout\(")
+WORTH = re.compile(r"dropout\(")
 
 
 def find(source: Source) -> Iterator[Hit]:
