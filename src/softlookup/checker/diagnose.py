@@ -15,15 +15,21 @@ from typing import Any, Literal
 import torch
 
 from softlookup.checker.adapt import Adapter
+from softlookup.checker.behaviour import doubt_about, examine_behaviour, follows_another, reason_of
 from softlookup.checker.calls import Target
 from softlookup.checker.constructing import instance_of
 from softlookup.checker.evidence import Observation, same
-from softlookup.checker.explaining import Explanation, explain_forward, look_at
+from softlookup.checker.explaining import Explanation, Look, explain_forward, look_at
+from softlookup.checker.find_way import NoWayError
 from softlookup.checker.findings import FindingWriter
+from softlookup.checker.hypotheses import known_variants, singles
 from softlookup.checker.not_callable import not_callable
 from softlookup.checker.target import LocalTarget
 from softlookup.checker.trying import CannotAdaptError
 from softlookup.terms import Contract, Diagnosis, Verdict
+
+#: How many ways of calling are examined where some weights have no known role.
+_IN_DOUBT = 3
 
 
 def check(
@@ -84,9 +90,21 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
     try:
         plans = adapter.plans()
     except CannotAdaptError as problem:
-        return _not_run(target, adapter.declared, str(problem), problem.line)
-    best = explain_forward(target, [look_at(target, plan) for plan in plans], adapter.reading.words)
+        if not sketch.has_weights:
+            return _not_run(target, adapter.declared, str(problem), problem.line)
+        return _by_behaviour(target, adapter, reason_of(problem))
+    wiring = plans[0].abilities.wiring
+    doubt = doubt_about(sketch, wiring) if wiring is not None else ""
+    looks = [look_at(target, plan) for plan in (plans[:_IN_DOUBT] if doubt else plans)]
+    if doubt and not _explained_by_one(target, looks, adapter.reading.words):
+        return _by_behaviour(target, adapter, doubt)
+    best = explain_forward(target, looks, adapter.reading.words)
     findings, notes = FindingWriter(target, best).write()
+    if sketch.has_weights and any(finding.code == "SL000" for finding in findings):
+        why = "nothing explains what its projections and lookup give."
+        seen = _by_behaviour(target, adapter, why)
+        if seen.verdict == "named" or (seen.verdict != "not-callable" and follows_another(seen)):
+            return seen
     verdict: Verdict = "clean"
     if findings:
         verdict = "unrecognised" if any(f.code == "SL000" for f in findings) else "named"
@@ -100,6 +118,27 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
         verdict,
         tuple(findings),
         tuple(notes),
+    )
+
+
+def _by_behaviour(target: Target, adapter: Adapter, why: str) -> Diagnosis:
+    """Examine a module whose projections are unknown."""
+    try:
+        return examine_behaviour(target, adapter.reading, adapter.declared, why)
+    except NoWayError as problem:
+        return _not_run(target, adapter.declared, str(problem), problem.line)
+
+
+def _explained_by_one(target: Target, looks: list[Look], words: str) -> bool:
+    """Say whether nothing, one known variant or one rule explains every answer.
+
+    More is not tried where weights without a role in the wiring may make the difference as well.
+    """
+    source = target.sketch.source or words
+    return any(
+        not look.failing
+        or look.fitting([*known_variants(look.evidence, words, source), *singles(look.evidence)])
+        for look in looks
     )
 
 
