@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
-from softlookup.checker.dataflow import EXP, LOOKED_UP, SOFTMAX, Dataflow, Flow
+from softlookup.checker.dataflow import EXP, INPUTS, LOOKED_UP, SOFTMAX, Dataflow, Flow
 
 _ADD = frozenset(["add", "add_", "sub", "sub_"])
 _TIMES = frozenset(["mul", "mul_", "div", "div_"])
@@ -21,7 +22,9 @@ _TURN = frozenset(
 _JOIN = frozenset(["add", "mul", "sub", "bitwise_and", "bitwise_or", "logical_and", "logical_or", "minimum"])
 _SPREAD = _REPEAT | frozenset(["unsqueeze", "reshape", "view", "__getitem__", "permute", "flatten"])
 _DROPOUT = frozenset(["dropout", "dropout_", "feature_dropout", "alpha_dropout"])
-_MERGE = frozenset(["mean", "sum", "amax", "max", "std", "var", "logsumexp"])
+_MERGE = frozenset(
+    ["mean", "sum", "amax", "max", "std", "var", "var_mean", "logsumexp", "norm", "linalg_vector_norm"]
+)
 _PICK = frozenset(["__getitem__", "index_select", "gather"])
 _CUT = frozenset(["detach", "detach_", "data", "item", "tolist", "numpy"])
 
@@ -29,6 +32,7 @@ _RESHAPE = frozenset(["view", "reshape", "unflatten", "flatten", "cat"])
 _CUT_FUSED = frozenset(
     ["chunk", "split", "unbind", "__getitem__", "view", "reshape", "tensor_split", "permute"]
 )
+_LAY_OUT = frozenset(["repeat_interleave", "repeat", "cat", "concat", "stack", "tile"])
 _PROJECT = frozenset(["linear", "matmul", "einsum", "conv1d", "conv2d", "addmm", "bmm", "tensordot"])
 
 #: What one fused call carries out.
@@ -38,6 +42,17 @@ _FUSED_STEPS = ("score", "scale", "hide", "visible", "normalize", "settle", "mix
 def _made_of(flow: Flow, *contents: str) -> bool:
     """The result holds something, and nothing but these."""
     return bool(flow.holds) and flow.holds <= set(contents)
+
+
+def _rate(flow: Flow) -> float:
+    """At which rate a dropout, or a fused call, is told to drop."""
+    record = flow.record
+    said = record.options.get("p") or record.options.get("dropout_p")
+    if said is not None:
+        return float(said) if re.fullmatch(r"[\d.e-]+", said) else 0.0
+    if flow.op in _DROPOUT or (flow.starts == "fused" and "scale" not in record.options):
+        return next(iter(record.numbers), 0.0)
+    return 0.0
 
 
 def _scales(flow: Flow) -> bool:
@@ -64,15 +79,45 @@ def _averages(flow: Flow) -> bool:
 
 def _merges_samples(flow: Flow) -> bool:
     """The first axis, which tells samples apart, is reduced."""
-    if flow.op not in _MERGE or flow.about_masks:
+    if flow.op == "batch_norm":
+        return True
+    if flow.op not in _MERGE or not flow.holds & (LOOKED_UP | INPUTS):
         return False
     before, after = flow.record.inputs[0], flow.record.outputs[0]
     return len(before) > 1 and before[0] > 1 and after in {before[1:], (1, *before[1:])}
 
 
+def _merges_tokens(flow: Flow) -> bool:
+    """An axis between the samples and the features is reduced, before queries and keys have met."""
+    if flow.op not in _MERGE or not flow.holds & (LOOKED_UP | INPUTS) or flow.holds & {"scores", "weights"}:
+        return False
+    before, after = flow.record.inputs[0], flow.record.outputs[0]
+    if len(after) == len(before) > 2:
+        return after[1:-1] != before[1:-1]
+    return len(before) > 2 and after not in {before[:-1], before[1:]}
+
+
 def _mixed(flow: Flow) -> bool:
     """The values are in their shares."""
     return "v" in flow.holds and bool(flow.holds & {"weights", "scores"})
+
+
+def _wider(flow: Flow) -> bool:
+    """The last axis of a table gets longer: every angle stands for several features."""
+    before, after = flow.record.inputs[:1], flow.record.outputs[:1]
+    return bool(before and after and before[0] and after[0]) and after[0][-1] > before[0][-1] > 1
+
+
+def _swaps_pairs(flow: Flow) -> bool:
+    """Features that lie as pairs, [..., d / 2, 2] or [..., 2, d / 2], change into the other form."""
+    before, after = flow.record.inputs[0], flow.record.outputs[0]
+    return len(before) > 4 and 2 in before[-2:] and after[-2:] == before[:-3:-1] != before[-2:]
+
+
+def _narrower(flow: Flow) -> bool:
+    """The last axis gets shorter and an earlier one longer: heads go into the batch, [B * H, T, d]."""
+    before, after = flow.record.inputs[0], flow.record.outputs[0]
+    return len(before) == len(after) > 1 and after[-1] < before[-1]
 
 
 def _rank(flow: Flow) -> int:
@@ -99,6 +144,7 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "denominator": lambda f: f.op in {"add", "add_"} and f.on_weights,
     "average": _averages,
     "drop": lambda f: f.op in _DROPOUT,
+    "dropping": lambda f: _rate(f) > 0,
     "mix": lambda f: "v" in f.holds and any("scores" in s and "v" not in s for s in f.sources),
     "triangle": lambda f: f.op in _TRIANGLE and f.about_masks,
     "compare": lambda f: f.op in _COMPARE and f.about_masks,
@@ -113,9 +159,13 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "restride": lambda f: f.op == "as_strided" and bool(f.holds & LOOKED_UP),
     "cut": lambda f: f.op in _CUT and bool(f.holds & LOOKED_UP),
     "over samples": _merges_samples,
-    "split": lambda f: f.op in _RESHAPE and f.looked_up_only and _rank(f) > 0,
+    "over tokens": _merges_tokens,
+    "split": lambda f: f.op in _RESHAPE and f.looked_up_only and (_rank(f) > 0 or _narrower(f)),
     "merge": lambda f: f.op in _RESHAPE and _mixed(f) and _rank(f) <= 0,
     "over heads": lambda f: f.op in {"mean", "sum"} and _mixed(f) and _rank(f) < 0,
+    "rotate": lambda f: f.rotates,
+    "angles": lambda f: f.op in _LAY_OUT and not f.holds and _wider(f),
+    "reorder": lambda f: f.op in {"transpose", "permute"} and f.looked_up_only and _swaps_pairs(f),
     "cut fused": lambda f: f.op in _CUT_FUSED and any(s in ({"qkv"}, {"kv"}) for s in f.sources),
     "project": lambda f: f.op in _PROJECT and f.looked_up_only,
     "from target": lambda f: f.reads("target") and f.op in _PROJECT and bool(f.holds & {"k", "v", "kv"}),
@@ -139,5 +189,5 @@ def step_lines(flow: Dataflow) -> dict[str, list[int]]:
 
 def _steps_of(call: Flow) -> Iterable[str]:
     if call.starts == "fused":
-        return _FUSED_STEPS
+        return (*_FUSED_STEPS, "dropping") if _rate(call) > 0 else _FUSED_STEPS
     return [step for step, is_step in CALLS.items() if is_step(call)]

@@ -117,6 +117,7 @@ class Recorded:
         int, ...
     ] = ()  # serial numbers of the tensors produced (in place: a fresh number, same tensor)
     dtype: str = ""  # dtype of the first tensor result, e.g. "float32"
+    via: tuple[int, ...] = ()  # lines of the file that led to this one, the nearest caller first
 
 
 @dataclass(frozen=True)

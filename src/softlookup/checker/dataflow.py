@@ -26,6 +26,7 @@ FUSED_ROLES = ("qkv", "kv")
 INPUTS = frozenset({"target", "memory"})
 _CUTS = frozenset(["chunk", "split", "split_with_sizes", "unbind", "tensor_split"])
 _PICKS = frozenset(["__getitem__", "select", "narrow"])
+_JOINS = frozenset(["cat", "concat", "stack", "hstack", "vstack"])
 
 #: Calls that take only the shape or the dtype of a second tensor.
 _BORROW_SHAPE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
@@ -88,6 +89,13 @@ class Flow:
         return others or self.op.startswith("masked_fill") or self.op in {"where", "__setitem__"}
 
     @property
+    def rotates(self) -> bool:
+        """Queries or keys, before they meet, are multiplied by a table: cosines or sines of positions."""
+        shaped = zip(self.sources, self.record.inputs, strict=False)
+        by_table = any(not source and len(shape) > 1 and shape[-1] > 1 for source, shape in shaped)
+        return self.op in {"mul", "mul_"} and self.looked_up_only and "v" not in self.holds and by_table
+
+    @property
     def in_place(self) -> bool:
         """Changes a tensor instead of making one."""
         return self.op == "__setitem__" or (self.op.endswith("_") and not self.op.endswith("__"))
@@ -117,6 +125,11 @@ class Dataflow:
         """Return the calls whose results this one reads."""
         return [self._maker[serial] for serial in flow.record.reads if serial in self._maker]
 
+    def upstream(self, serial: int) -> list[Flow]:
+        """Return every call that led to one tensor, in order."""
+        made = self._maker.get(serial)
+        return [] if made is None else [*reversed(self.behind(made)), made]
+
     def behind(self, flow: Flow) -> list[Flow]:
         """Return every call that led to this one, the latest first."""
         found: dict[int, Flow] = {}
@@ -137,7 +150,7 @@ def _flows(seen: Observation) -> Iterable[Flow]:
     for record in seen.recorded:
         sources = tuple(contents.get(serial, frozenset()) for serial in record.reads)
         flow = _flow(record, sources, packed and not any("k" in source for source in sources))
-        contents |= dict.fromkeys(record.writes, flow.holds)
+        contents |= dict.fromkeys(record.writes, _named_as_one(flow))
         fused = next((word for word in FUSED_ROLES if flow.holds == {word}), None)
         if fused and record.op in _CUTS and len(record.writes) == len(fused):
             contents |= {s: frozenset({role}) for s, role in zip(record.writes, fused, strict=True)}
@@ -146,6 +159,16 @@ def _flows(seen: Observation) -> Iterable[Flow]:
             picked[record.reads[0]] = place + 1
             contents |= dict.fromkeys(record.writes, frozenset({fused[min(place, len(fused) - 1)]}))
         yield flow
+
+
+def _named_as_one(flow: Flow) -> frozenset[str]:
+    """Projections that the code lays side by side itself are one fused projection from then on."""
+    parts = [next(iter(source)) for source in flow.sources if len(source) == 1]
+    if flow.op in _JOINS and len(parts) == len(flow.sources):
+        order = list(dict.fromkeys(parts))
+        if "".join(order) in FUSED_ROLES and len(order) > 1:
+            return frozenset({"".join(order)})
+    return flow.holds
 
 
 def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -> Flow:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from softlookup.checker.call_steps import CALLS, step_lines
 from softlookup.checker.calls import Sketch
-from softlookup.checker.dataflow import LOOKED_UP, Dataflow, Flow
+from softlookup.checker.dataflow import FUSED, LOOKED_UP, Dataflow, Flow
 from softlookup.checker.evidence import Observation
 from softlookup.checker.source_lines import SourceLines
 
@@ -25,6 +25,7 @@ _INSTEAD = {
     "repeat_kv_heads": ("score",),
     "mix": ("normalize",),
     "drop": ("normalize",),
+    "dropping": ("drop", "normalize"),
     "turn": ("visible", "hide"),
     "fill": ("hide",),
     "join": ("hide",),
@@ -37,6 +38,7 @@ _INSTEAD = {
     "merge": ("mix",),
     "split": ("score",),
     "from target": ("from memory", "project"),
+    "over tokens": ("project", "score"),
 }
 
 _ADD = frozenset(["add", "add_"])
@@ -178,9 +180,76 @@ class _Search:
         for flow in self.calls("project"):
             weights = {serial for serial in flow.record.reads if self.seen.serials.get(serial) in LOOKED_UP}
             if weights & used:
-                return flow.line
+                return self.asked_by(flow)
             used |= weights
         return None
+
+    def asked_by(self, flow: Flow) -> int:
+        """The line of a call; of the line that asked for it where one helper does the same for several."""
+        lines = (flow.line, *flow.record.via)
+        others = [(f.line, *f.record.via) for f in self.flow.flows if f.op == flow.op]
+        for depth in range(1, len(lines)):
+            if any(other[:depth] == lines[:depth] and other[depth:] != lines[depth:] for other in others):
+                return lines[depth]
+        return flow.line
+
+    def crossed(self) -> int | None:
+        """Where an input goes through the projection of the other; in a part of a layer, who gave it that."""
+        asks, answers = list(self.calls("from memory")), list(self.calls("from target"))
+        if not asks and not answers:
+            return None
+        flow = (answers or asks)[0]
+        lines = (flow.line, *flow.record.via)
+        met = {content for f in self.calls("project") for source in f.sources for content in source}
+        given_wrong = asks or "memory" not in met  # else the part has both inputs, and mixes them up itself
+        outside = next((line for line in lines if self.text.in_target(line)), None)
+        return outside if given_wrong and outside and outside != flow.line else self.asked_by(flow)
+
+    def fused_cut(self) -> int | None:
+        """Where a fused projection is cut; by a helper: the last line that asks it for a piece."""
+        cuts = list(self.calls("cut fused"))
+        if not cuts:
+            return None
+        last = self.asked_by(cuts[-1])
+        return cuts[0].line if last == cuts[-1].line else last
+
+    def scale_kept(self) -> int | None:
+        """Where the factor was worked out, when a part keeps it."""
+        line = self.carried_out("scale")
+        return self.text.root_kept(line) if line else None
+
+    def returned(self) -> int | None:
+        """Where the target hands back its result: the last ``return`` in reach of the last call."""
+        last = self.flow.flows[-1] if self.flow.flows else None
+        own = [line for line in (last.line, *last.record.via) if self.text.in_target(line)] if last else []
+        return self.text.returned_after(own[0]) if own else None
+
+    def keys_taken(self) -> int | None:
+        """Keys on their way to the mix: the first call that those that are compared do not go through."""
+        for flow in self.flow.flows:
+            if flow.op == FUSED and len(flow.record.reads) > 2:
+                compared, mixed = set(flow.record.reads[1:2]), flow.record.reads[2]
+            elif CALLS["mix"](flow) and {"k"} in flow.sources:
+                scores = next(self.calls("score"), None)
+                compared = set(scores.record.reads) if scores else set()
+                mixed = flow.record.reads[flow.sources.index(frozenset({"k"}))]
+            else:
+                continue
+            shared = {id(step) for serial in compared for step in self.flow.upstream(serial)}
+            return next((step.line for step in self.flow.upstream(mixed) if id(step) not in shared), None)
+        return None
+
+    def rotation_called(self) -> int | None:
+        """Where the rotation of queries and keys is called, or done."""
+        rotated = self.carried_out("rotate")
+        return (self.text.caller(rotated) or rotated) if rotated else None
+
+    def reordered(self) -> int | None:
+        """Where features of keys change their order and those of queries do not, or the reverse."""
+        moved: dict[int, set[str]] = {}
+        for flow in self.calls("reorder"):
+            moved.setdefault(flow.line, set()).update(flow.holds)
+        return next((line for line, kinds in moved.items() if kinds in ({"q"}, {"k"})), None)
 
     def alias(self) -> int | None:
         """Between the score and the mix, ``weights = scores``: a step of which only the name is left."""
@@ -211,9 +280,17 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "running sum": _Search.running_sum,
     "parting": _Search.parting,
     "alias": _Search.alias,
+    "rotation called": _Search.rotation_called,
+    "reordered": _Search.reordered,
     "cut": _Search.cut,
+    "target masked": lambda search: search.text.first_use(search.names("target_mask")),
     "blocks": lambda search: search.text.blocks(),
     "projected again": _Search.projected_again,
+    "scale kept": _Search.scale_kept,
+    "crossed": _Search.crossed,
+    "fused cut": _Search.fused_cut,
+    "keys taken": _Search.keys_taken,
+    "returned": _Search.returned,
     "last": lambda search: search.flow.flows[-1].line if search.flow.flows else None,
     "last denominator": lambda search: search.last("denominator"),
     "last divide": lambda search: search.last("divide"),

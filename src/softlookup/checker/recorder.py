@@ -90,10 +90,11 @@ class Recorder(TorchFunctionMode):
             for tensor in changed:
                 self._assign_storage(tensor)
             writes = [self.serial(t) if _among(t, changed) else self._assign(t) for t in produced]
+            lines = self._lines()
             self.records.append(
                 Recorded(
                     op=op_name(func),
-                    line=self._line(),
+                    line=lines[0] if lines else 0,
                     inputs=shapes,
                     outputs=tuple(tuple(tensor.shape) for tensor in produced),
                     numbers=numbers,
@@ -101,6 +102,7 @@ class Recorder(TorchFunctionMode):
                     reads=tuple(serial for _, serial, _ in before),
                     writes=tuple(writes),
                     dtype=str(produced[0].dtype).removeprefix("torch."),
+                    via=tuple(lines[1:]),
                 )
             )
         return result
@@ -119,13 +121,15 @@ class Recorder(TorchFunctionMode):
         for alias in self._aliases.get(_storage(tensor), []):
             self._serials[id(alias)] = fresh
 
-    def _line(self) -> int:
+    def _lines(self) -> list[int]:
+        """Lines of the file that are being run, the innermost first."""
         frame: FrameType | None = sys._getframe(2)
+        lines = []
         while frame is not None:
             if frame.f_code.co_filename == self._file:
-                return frame.f_lineno
+                lines.append(frame.f_lineno)
             frame = frame.f_back
-        return 0
+        return lines
 
 
 def op_name(func: Callable[..., Any]) -> str:

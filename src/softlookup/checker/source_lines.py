@@ -13,6 +13,7 @@ from pathlib import Path
 from softlookup.checker.calls import Sketch
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_CALLED = ("forward", "__call__")
 _DEFINES = ("def ", "async def ", "class ")
 
 
@@ -69,6 +70,11 @@ class SourceLines:
         """Say whether the statement on this line uses one of these names."""
         return bool(_names(self._statement(line)) & names)
 
+    def first_use(self, names: set[str]) -> int | None:
+        """The first value that is worked out from one of these names, tests about them left out."""
+        made = (node.lineno for node in self._assigns if _names(node.value) & names)
+        return next(made, None)
+
     def following(self, names: set[str]) -> set[str]:
         """Return these names and all that are worked out from them."""
         found = set(names)
@@ -76,6 +82,44 @@ class SourceLines:
             if _names(node.value) & found:
                 found |= _targets(node)
         return found
+
+    def caller(self, line: int) -> int | None:
+        """Where the target calls the function, or the part, that a line lies in; None in its forward."""
+        around = [n for n in _in_order(self._tree) if isinstance(n, _Definition) and _covers(n, line)]
+        functions = [node.name for node in around if not isinstance(node, ast.ClassDef)]
+        if not functions or (around[0] is self._target and functions[-1] in _CALLED):
+            return None
+        names = {functions[-1]}
+        if functions[-1] in _CALLED:  # of a part: self.rotary = Rotary(...), then self.rotary(x)
+            makers = (n for n in self._assigns if _names(n.value) & {node.name for node in around})
+            names = {t.attr for n in makers for t in n.targets if isinstance(t, ast.Attribute)}
+        calls = (node for node in _in_order(self._target) if isinstance(node, ast.Call))
+        return next((call.lineno for call in calls if _called(call) in names), None)
+
+    def in_target(self, line: int) -> bool:
+        """Say whether a line lies in the definition of the target itself."""
+        return isinstance(self._target, _Definition) and _covers(self._target, line)
+
+    def returned_after(self, line: int) -> int | None:
+        """The first ``return`` at or after a line in the function that the line lies in."""
+        around = [n for n in _in_order(self._target) if isinstance(n, _Definition) and _covers(n, line)]
+        returns = (n for n in _in_order(around[-1]) if isinstance(n, ast.Return)) if around else ()
+        found = (n for n in returns if n.lineno >= line or _covers(n, line))
+        return next((node.lineno for node in found), None)
+
+    def root_kept(self, line: int) -> int | None:
+        """Where a root was worked out that a line takes from an attribute: ``self.scale = d**-0.5``."""
+        statement = self._statement(line)
+        if _has_root(statement):
+            return None
+        names = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+        kept = (
+            node.lineno
+            for node in _in_order(self._tree)
+            if isinstance(node, ast.Assign) and _has_root(node.value)
+            if any(isinstance(target, ast.Attribute) and target.attr in names for target in node.targets)
+        )
+        return max((number for number in kept if number < line), default=None)
 
     def drops(self, line: int) -> bool:
         """Say whether the statement on this line throws its value away."""
@@ -163,8 +207,20 @@ def _asked(test: ast.AST) -> set[str]:
     return _names(test) | {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
 
 
+def _called(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 def _targets(node: ast.Assign) -> set[str]:
     return set().union(*(_names(target) for target in node.targets if not isinstance(target, ast.Subscript)))
+
+
+def _has_root(node: ast.AST) -> bool:
+    """Say whether a power or a square root is worked out here."""
+    powers = (n for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow))
+    roots = (n for n in ast.walk(node) if isinstance(n, ast.Call) and _called(n) in {"sqrt", "rsqrt", "pow"})
+    return any(powers) or any(roots)
 
 
 def _rounds(node: ast.AST) -> bool:

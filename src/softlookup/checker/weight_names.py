@@ -30,7 +30,7 @@ _ROLES = {
 }
 _PATTERNS = {role: re.compile(pattern) for role, pattern in _ROLES.items()}
 
-_HEADS = re.compile(r"(n|num|nb)_?(q_|query_|attention_|attn_)?heads?(_q)?|heads|h|nheads?")
+_HEADS = re.compile(r"(n|num|nb)_?(q_|query_|attention_|attn_)?heads?(_q)?|heads?(_num|_count)?|h|nheads?")
 _KV_HEADS = re.compile(
     r"(n|num|nb)_?(local_)?(kv|key_value|k_v)_?heads?|kv_heads|(n|num)_query_groups|multi_query_group_num"
 )
@@ -135,12 +135,14 @@ def d_head_of(sketch: Sketch) -> int | None:
 def dropout_of(sketch: Sketch) -> Dropout | None:
     """Return the dropout that a module was built with; None when all its rates are 0."""
     parts = [path for path, kind in sketch.parts.items() if "Dropout" in kind or kind == "DropPath"]
-    parts = [path for path in parts if sketch.settings.get(f"{path}.p", 1) > 0]
+    own = {f"{path}.p" for path in parts}  # set to 0, and not bypassed: other code may read them
     rates = [
         path
         for path, value in sketch.settings.items()
-        if _DROPOUT.fullmatch(path.rpartition(".")[2]) and isinstance(value, float) and value > 0
+        if path in own or _DROPOUT.fullmatch(path.rpartition(".")[2])
+        if isinstance(value, float) and value > 0
     ]
+    parts = [path for path in parts if f"{path}.p" not in sketch.settings]
     return Dropout(tuple(parts), tuple(rates)) if parts or rates else None
 
 

@@ -223,7 +223,7 @@ def read_failure(data: dict[str, Any] | None) -> Failure | None:
 
 def _read_record(data: dict[str, Any]) -> Recorded:
     shapes = {name: tuple(map(tuple, data[name])) for name in ("inputs", "outputs")}
-    rows = {name: tuple(data[name]) for name in ("numbers", "reads", "writes")}
+    rows = {name: tuple(data[name]) for name in ("numbers", "reads", "writes", "via")}
     return Recorded(**{**data, **shapes, **rows})
 
 

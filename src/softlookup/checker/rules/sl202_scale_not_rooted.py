@@ -14,6 +14,8 @@ from torch import Tensor
 from softlookup.checker.calls import Recorded
 from softlookup.terms import Case
 
+LINE = ("scale kept", "scale")
+
 
 def scale(scores: Tensor, case: Case) -> Tensor:
     return scores / case.q.shape[-1] if case.scale is None else scores * case.scale

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
+LINE = ("scale kept", "scale")
+
 VARIANTS = ("always", "unless the caller gives a scale")
 
 

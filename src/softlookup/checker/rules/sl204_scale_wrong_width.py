@@ -18,6 +18,8 @@ from torch import Tensor
 
 from softlookup.terms import Case
 
+LINE = ("scale kept", "scale")
+
 VARIANTS = ("d_model", "num_heads", "T_q", "T_k", "d_v")
 
 

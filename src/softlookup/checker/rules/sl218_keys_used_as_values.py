@@ -16,6 +16,8 @@ from softlookup.attention import mix as mixed
 from softlookup.attention import repeat_kv_heads as one_head_each
 from softlookup.terms import Case
 
+LINE = ("keys taken", "mix")
+
 
 def mix(weights: Tensor, v: Tensor, case: Case) -> Tensor:
     return mixed(weights, one_head_each(case.k, case), case)

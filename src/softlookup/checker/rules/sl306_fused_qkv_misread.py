@@ -21,7 +21,7 @@ from softlookup.checker.evidence import Evidence
 from softlookup.checker.projecting import project as projected
 from softlookup.terms import Case
 
-LINE = ("cut fused",)
+LINE = ("fused cut", "cut fused")
 
 
 def VARIANTS(evidence: Evidence) -> Iterator[str]:  # noqa: N802
@@ -63,5 +63,7 @@ def _regrouped(
 
 
 def recorded(calls: tuple[Recorded, ...]) -> bool:
-    """With one fused weight, a wrong cut is likelier than a transposed product."""
-    return True
+    """A wrong cut is likelier than a transposed product; but a piece that is never read was cut rightly."""
+    read = {serial for call in calls for serial in call.reads}
+    pieces = (call.writes for call in calls if len(call.writes) == 3)
+    return all(serial in read for piece in pieces for serial in piece)

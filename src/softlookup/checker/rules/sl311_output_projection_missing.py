@@ -13,7 +13,7 @@ import re
 
 from softlookup.checker.evidence import Evidence, Judgement, same
 
-LINE = ("last",)
+LINE = ("returned", "last")
 NEEDS_FORWARD = True
 
 

@@ -15,7 +15,7 @@ from softlookup.checker.projecting import project as projected
 from softlookup.checker.wiring import tokens_of
 from softlookup.terms import Case
 
-LINE = ("from target",)
+LINE = ("crossed", "from target")
 #: Which projections were given the target; "swapped": queries from the memory, the others from the target.
 VARIANTS = ("v", "k", "kv", "swapped")
 
