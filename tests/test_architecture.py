@@ -76,6 +76,7 @@ LAYERS = {
     "softlookup.checker.frameworks.*": (5, 4),  # one file a framework, found by its name
     "softlookup.checker.frameworks": (5, 5),
     "softlookup.checker.fitting": (5, 2),
+    "softlookup.checker.rotations": (5, 2),
     "softlookup.checker.probes": (5, 2),
     "softlookup.checker.reading": (5, 2),
     "softlookup.checker.rules.*": (5, 3),

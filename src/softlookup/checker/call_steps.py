@@ -33,6 +33,7 @@ _CUT_FUSED = frozenset(
     ["chunk", "split", "unbind", "__getitem__", "view", "reshape", "tensor_split", "permute"]
 )
 _LAY_OUT = frozenset(["repeat_interleave", "repeat", "cat", "concat", "stack", "tile"])
+_LAY_OUT = frozenset(["repeat_interleave", "repeat", "cat", "concat", "stack", "tile"])
 _PROJECT = frozenset(["linear", "matmul", "einsum", "conv1d", "conv2d", "addmm", "bmm", "tensordot"])
 
 #: What one fused call carries out.
@@ -120,6 +121,18 @@ def _narrower(flow: Flow) -> bool:
     return len(before) == len(after) > 1 and after[-1] < before[-1]
 
 
+def _wider(flow: Flow) -> bool:
+    """The last axis of a table gets longer: every angle stands for several features."""
+    before, after = flow.record.inputs[:1], flow.record.outputs[:1]
+    return bool(before and after and before[0] and after[0]) and after[0][-1] > before[0][-1] > 1
+
+
+def _swaps_pairs(flow: Flow) -> bool:
+    """Features that lie as pairs, [..., d / 2, 2] or [..., 2, d / 2], change into the other form."""
+    before, after = flow.record.inputs[0], flow.record.outputs[0]
+    return len(before) > 4 and 2 in before[-2:] and after[-2:] == before[:-3:-1] != before[-2:]
+
+
 def _rank(flow: Flow) -> int:
     """How many axes a call adds."""
     record = flow.record
@@ -163,6 +176,9 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "split": lambda f: f.op in _RESHAPE and f.looked_up_only and (_rank(f) > 0 or _narrower(f)),
     "merge": lambda f: f.op in _RESHAPE and _mixed(f) and _rank(f) <= 0,
     "over heads": lambda f: f.op in {"mean", "sum"} and _mixed(f) and _rank(f) < 0,
+    "rotate": lambda f: f.rotates,
+    "angles": lambda f: f.op in _LAY_OUT and not f.holds and _wider(f),
+    "reorder": lambda f: f.op in {"transpose", "permute"} and f.looked_up_only and _swaps_pairs(f),
     "rotate": lambda f: f.rotates,
     "angles": lambda f: f.op in _LAY_OUT and not f.holds and _wider(f),
     "reorder": lambda f: f.op in {"transpose", "permute"} and f.looked_up_only and _swaps_pairs(f),

@@ -96,6 +96,13 @@ class Flow:
         return self.op in {"mul", "mul_"} and self.looked_up_only and "v" not in self.holds and by_table
 
     @property
+    def rotates(self) -> bool:
+        """Queries or keys, before they meet, are multiplied by a table: cosines or sines of positions."""
+        shaped = zip(self.sources, self.record.inputs, strict=False)
+        by_table = any(not source and len(shape) > 1 and shape[-1] > 1 for source, shape in shaped)
+        return self.op in {"mul", "mul_"} and self.looked_up_only and "v" not in self.holds and by_table
+
+    @property
     def in_place(self) -> bool:
         """Changes a tensor instead of making one."""
         return self.op == "__setitem__" or (self.op.endswith("_") and not self.op.endswith("__"))

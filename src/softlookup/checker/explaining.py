@@ -67,6 +67,9 @@ def look_at(target: Target, plan: Plan) -> Look:
     """Put every probe to the target and compare with the reference."""
     probes = suite(plan.abilities, getattr(torch, plan.contract.dtype or "float32"))
     observations = ask(target, plan, probes) + _other_paths(target, plan, probes)
+    if target.sketch.has_weights:  # for rules that judge by what was done, such as a rotation without effect
+        plain = [replace(probe, name="recorded", compared=False) for probe in probes if probe.name == "plain"]
+        observations += ask(target, plan, plain, record=True)
     evidence = Evidence(plan.contract, tuple(observations), sketch=target.sketch)
     usable = [seen for seen in observations if seen.compared and seen.output is not None]
     scale = Scale()

@@ -251,6 +251,18 @@ class _Search:
             moved.setdefault(flow.line, set()).update(flow.holds)
         return next((line for line, kinds in moved.items() if kinds in ({"q"}, {"k"})), None)
 
+    def rotation_called(self) -> int | None:
+        """Where the rotation of queries and keys is called, or done."""
+        rotated = self.carried_out("rotate")
+        return (self.text.caller(rotated) or rotated) if rotated else None
+
+    def reordered(self) -> int | None:
+        """Where features of keys change their order and those of queries do not, or the reverse."""
+        moved: dict[int, set[str]] = {}
+        for flow in self.calls("reorder"):
+            moved.setdefault(flow.line, set()).update(flow.holds)
+        return next((line for line, kinds in moved.items() if kinds in ({"q"}, {"k"})), None)
+
     def alias(self) -> int | None:
         """Between the score and the mix, ``weights = scores``: a step of which only the name is left."""
         scored, mixed = self.carried_out("score"), self.carried_out("mix")
@@ -280,6 +292,8 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "running sum": _Search.running_sum,
     "parting": _Search.parting,
     "alias": _Search.alias,
+    "rotation called": _Search.rotation_called,
+    "reordered": _Search.reordered,
     "rotation called": _Search.rotation_called,
     "reordered": _Search.reordered,
     "cut": _Search.cut,

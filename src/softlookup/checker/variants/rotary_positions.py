@@ -5,25 +5,36 @@ Both pairings, halves and neighbours, are right with weights that were trained f
 Seen in: Su et al. 2021, https://arxiv.org/abs/2104.09864, https://github.com/EleutherAI/gpt-neox/issues/834
 """
 
-import torch
+from collections.abc import Iterator
+
 from torch import Tensor
 
 from softlookup.attention import score as dot_products
+from softlookup.checker.evidence import Evidence
+from softlookup.checker.rotations import (
+    PAIRINGS,
+    Rotation,
+    best_rotation,
+    likely_rotations,
+    measured_base,
+    positions_of,
+    turned,
+)
 from softlookup.terms import Case
 
 HINTS = ("rot", "rope", "freq")
-VARIANTS = ("halves", "neighbours")
 
 
-def score(q: Tensor, k: Tensor, case: Case, variant: str) -> Tensor:
-    return dot_products(_rotate(q, variant), _rotate(k, variant), case)
+def VARIANTS(evidence: Evidence) -> Iterator[Rotation]:  # noqa: N802
+    """The rotation that the answers show; where another bug hides it, the likeliest of each pairing."""
+    likely = likely_rotations(evidence)
+    first = [next(one for one in likely if one.pairing == pairing) for pairing in PAIRINGS]
+    best = best_rotation(evidence, likely, score)
+    if best is None:
+        best = best_rotation(evidence, (measured_base(evidence, score, one) for one in first), score)
+    yield from first if best is None else [best]
 
 
-def _rotate(x: Tensor, pairing: str) -> Tensor:
-    T, d = x.shape[-2:]
-    rates = 10000.0 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    angles = torch.arange(T, dtype=torch.float64)[:, None] * rates
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    a, b = x.chunk(2, dim=-1) if pairing == "halves" else (x[..., 0::2], x[..., 1::2])
-    turned = (a * cos - b * sin, a * sin + b * cos)
-    return torch.cat(turned, dim=-1) if pairing == "halves" else torch.stack(turned, dim=-1).flatten(-2)
+def score(q: Tensor, k: Tensor, case: Case, variant: Rotation) -> Tensor:
+    of_queries, of_keys = positions_of(case)
+    return dot_products(turned(q, variant, of_queries), turned(k, variant, of_keys), case)
