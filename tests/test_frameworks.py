@@ -181,9 +181,25 @@ def test_numpy_code_beside_torch_is_numpy():
 
 def test_compiled_attention_is_judged_with_the_line_of_what_was_compiled():
     assert softlookup.check(compiled(attend)).clean
-    wrong = softlookup.check(compiled(attend_over_queries))
+    wrong = softlookup.check(torch.compile(attend_over_queries, backend="aot_eager"))
     assert wrong.named() == ["softmax-over-queries"]
     assert wrong.findings[0].line == attend_over_queries.__code__.co_firstlineno + 2
+
+
+def test_steps_are_noted_in_what_was_compiled_and_answers_come_from_the_compiler():
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    target = LocalTarget(torch.compile(attend, backend=backend))
+    (noted,) = target.perform([Call((Q, K, V), record=True)])
+    assert not graphs
+    assert "softmax" in [one.op for one in noted.recorded]
+    (answer,) = target.perform([Call((Q, K, V))])
+    assert graphs
+    torch.testing.assert_close(answer.result, noted.result)
 
 
 # Modules: torch.compile and TorchScript
@@ -259,12 +275,12 @@ def test_a_module_runs_in_another_dtype_for_one_call(layer_and_module):
 def test_training_mode_holds_for_one_call_and_follows_the_seed(make):
     module = make(Layer().eval())
     x = torch.randn(2, 3, 8)
-    first, again, other, still = LocalTarget(module).perform(
+    still, first, again, other = LocalTarget(module).perform(
         [
+            Call((x,)),
             Call((x,), training=True, seed=1),
             Call((x,), training=True, seed=1),
             Call((x,), training=True, seed=2),
-            Call((x,)),
         ]
     )
     assert torch.equal(first.result, again.result)
@@ -292,17 +308,20 @@ def test_scripted_attention_is_judged_with_the_line_of_the_function(make):
 
 
 def test_the_parameters_of_a_scripted_function_are_those_of_its_schema():
-    def attention(q: torch.Tensor, causal: bool = False, scale: float = 0.5):
-        return q * scale if causal else q
-
-    shown = [(p.name, p.required, p.default) for p in LocalTarget(scripted(attention)).sketch.parameters]
+    text = "def attention(q: Tensor, causal: bool = False, scale: float = 0.5):\n    return q * scale\n"
+    attention = torch.jit.CompilationUnit(text).attention  # made of text: there is no Python function
+    shown = [(p.name, p.required, p.default) for p in LocalTarget(attention).sketch.parameters]
     assert shown == [("q", True, ""), ("causal", False, "False"), ("scale", False, "0.5")]
 
 
 def test_what_a_file_compiled_or_scripted_itself_is_its_own_and_what_it_imported_is_not(tmp_path):
+    (tmp_path / "compiled_elsewhere.py").write_text(
+        "import torch\n@torch.jit.script\ndef foreign_attention(q, k, v):\n    return v\n"
+    )
     path = tmp_path / "compiled_here.py"
     path.write_text(
         "import torch\n"
+        "from compiled_elsewhere import foreign_attention\n"
         "def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:\n"
         "    return (q @ k.transpose(-2, -1)).softmax(dim=-1) @ v\n"
         "scripted_attention = torch.jit.script(attend)\n"
