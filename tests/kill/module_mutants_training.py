@@ -32,6 +32,7 @@ TRAINING = {
             "separate_projections",
             "weights = self.dropout(weights.to(v.dtype))",
             "weights = weights.to(v.dtype)",
+            shows="context = torch.matmul(weights, v)",  # it is missing between these two
         ),
         patch(
             "cross_attention",

@@ -13,13 +13,31 @@ from softlookup.terms import Case, Corner
 class Dropout:
     """The dropout that a module was built with."""
 
-    parts: tuple[str, ...]  # Dropout modules in it
-    settings: tuple[str, ...]  # numbers such as dropout_p that it hands to functions
+    parts: tuple[str, ...]  # parts of it that drop, and hold no rate that can be set
+    settings: tuple[str, ...]  # rates: of its Dropout modules, and those that it hands to functions
 
     @property
     def off(self) -> dict[str, Any]:
         """Return what a probe sets so that nothing is dropped."""
-        return {"bypassed": self.parts, "settings": tuple((path, 0.0) for path in self.settings)}
+        return self._without(set())
+
+    @property
+    def each(self) -> dict[str, dict[str, Any]]:
+        """Return, for each dropout, what a probe sets so that it alone drops.
+
+        Those of several heads or layers count as one: "heads.0.drop.p" and "heads.1.drop.p" are "heads.drop".
+        """
+        kinds: dict[str, set[str]] = {}
+        for path in (*self.parts, *self.settings):
+            steps = [step for step in path.removesuffix(".p").split(".") if not step.isdigit()]
+            kinds.setdefault(".".join(steps), set()).add(path)
+        return {kind: self._without(paths) for kind, paths in kinds.items()}
+
+    def _without(self, kept: set[str]) -> dict[str, Any]:
+        return {
+            "bypassed": tuple(path for path in self.parts if path not in kept),
+            "settings": tuple((path, 0.0) for path in self.settings if path not in kept),
+        }
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,7 @@ class Abilities:
     window_ahead: bool = False
     window_ahead_alone: bool = False  # without the causal rule the window reaches forward too
     documents: bool = False
+    target_mask: bool = False  # a mask of the queries' own tokens can be given beside a memory
     gradients: bool = True
     max_score: float = 3e4  # scores may get this large
     wiring: Wiring | None = None  # of a module with projections: they fix the sizes
@@ -68,5 +87,6 @@ class Probe:
     seed: int = 0  # of the random numbers that the target may draw
     bypassed: tuple[str, ...] = ()  # parts of a module that hand on their input
     settings: tuple[tuple[str, Any], ...] = ()  # attributes of a module set for this question
+    arguments: tuple[tuple[str, Any], ...] = ()  # optional switches given for this question
     out: str = ""  # the output projection of a module: "negated", "mixed" (orthogonal), "" picks the heads
     compared: bool = True  # part of naming by forward values; the rest is for the rules that judge

@@ -33,7 +33,6 @@ _CUT_FUSED = frozenset(
     ["chunk", "split", "unbind", "__getitem__", "view", "reshape", "tensor_split", "permute"]
 )
 _LAY_OUT = frozenset(["repeat_interleave", "repeat", "cat", "concat", "stack", "tile"])
-_LAY_OUT = frozenset(["repeat_interleave", "repeat", "cat", "concat", "stack", "tile"])
 _PROJECT = frozenset(["linear", "matmul", "einsum", "conv1d", "conv2d", "addmm", "bmm", "tensordot"])
 
 #: What one fused call carries out.
@@ -121,18 +120,6 @@ def _narrower(flow: Flow) -> bool:
     return len(before) == len(after) > 1 and after[-1] < before[-1]
 
 
-def _wider(flow: Flow) -> bool:
-    """The last axis of a table gets longer: every angle stands for several features."""
-    before, after = flow.record.inputs[:1], flow.record.outputs[:1]
-    return bool(before and after and before[0] and after[0]) and after[0][-1] > before[0][-1] > 1
-
-
-def _swaps_pairs(flow: Flow) -> bool:
-    """Features that lie as pairs, [..., d / 2, 2] or [..., 2, d / 2], change into the other form."""
-    before, after = flow.record.inputs[0], flow.record.outputs[0]
-    return len(before) > 4 and 2 in before[-2:] and after[-2:] == before[:-3:-1] != before[-2:]
-
-
 def _rank(flow: Flow) -> int:
     """How many axes a call adds."""
     record = flow.record
@@ -145,9 +132,11 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "scale": lambda f: _scales(f) and bool(f.holds & {"q", "k"}) and not f.holds & {"v", "weights"},
     "rescale": lambda f: _scales(f) and f.reads("weights"),
     "hide": lambda f: f.op in _HIDING and f.on_scores and f.meets_mask,
+    "mask scores": lambda f: f.op in _HIDING and f.on_scores and f.reads("mask"),
     "add": lambda f: f.op in _ADD and f.on_scores and f.meets_mask,
     "fill": lambda f: f.op in _FILL and f.reads("scores"),
     "settle": _settles,
+    "mask weights": lambda f: f.on_weights and f.op in _HIDING and f.meets_other,
     "softmax": lambda f: f.op in SOFTMAX and f.reads("scores") and "v" not in f.holds,
     "softmax again": lambda f: f.op in SOFTMAX and f.on_weights,
     "exp": lambda f: f.op in EXP and f.starts == "weights",
@@ -166,7 +155,7 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "sign": lambda f: f.op in {"mul", "div", "neg", "sub"} and f.about_masks,
     "spread": lambda f: f.op in _SPREAD and _made_of(f, "mask"),
     "inplace": lambda f: f.in_place and bool(f.sources) and len(f.sources[0]) == 1,
-    "slice": lambda f: f.op == "__getitem__" and _made_of(f, "k", "v"),
+    "slice": lambda f: f.op == "__getitem__" and _made_of(f, "k", "v", "kv", "memory"),
     "pick": lambda f: f.op in _PICK and "k" in f.holds and len(f.sources) > 1,
     "repeat_kv_heads": lambda f: f.op in _REPEAT and _made_of(f, "k", "v"),
     "restride": lambda f: f.op == "as_strided" and bool(f.holds & LOOKED_UP),
@@ -176,9 +165,6 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "split": lambda f: f.op in _RESHAPE and f.looked_up_only and (_rank(f) > 0 or _narrower(f)),
     "merge": lambda f: f.op in _RESHAPE and _mixed(f) and _rank(f) <= 0,
     "over heads": lambda f: f.op in {"mean", "sum"} and _mixed(f) and _rank(f) < 0,
-    "rotate": lambda f: f.rotates,
-    "angles": lambda f: f.op in _LAY_OUT and not f.holds and _wider(f),
-    "reorder": lambda f: f.op in {"transpose", "permute"} and f.looked_up_only and _swaps_pairs(f),
     "rotate": lambda f: f.rotates,
     "angles": lambda f: f.op in _LAY_OUT and not f.holds and _wider(f),
     "reorder": lambda f: f.op in {"transpose", "permute"} and f.looked_up_only and _swaps_pairs(f),

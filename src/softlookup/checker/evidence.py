@@ -43,7 +43,8 @@ class Explained(Steps):
         """Return output [B, H, T_q, d_v] and weights [B, H, T_q, T_k]."""
         case = self.assume(case) if self.assume else case
         run = self._with_projections if self._projects_otherwise and case.wiring else super().__call__
-        return self.around(run, case) if self.around else run(case)
+        output, weights = self.around(run, case) if self.around else run(case)
+        return _handed_on(output, case), weights
 
     @property
     def _projects_otherwise(self) -> bool:
@@ -63,6 +64,14 @@ class Explained(Steps):
         return self.visible(self.assume(case) if self.assume else case)
 
 
+def _handed_on(output: Tensor, case: Case) -> Tensor:
+    """A NaN or infinity of one head reaches every feature that the output projection makes of the token."""
+    if case.wiring is None or not case.wiring.out or bool(output.isfinite().all()):
+        return output
+    lost = ~output.isfinite().all(dim=-1, keepdim=True).all(dim=1, keepdim=True)  # [B, 1, T_q, 1]
+    return output.masked_fill(lost, torch.nan)
+
+
 @dataclass(frozen=True)
 class Observation:
     """One probe and the target's answer to it, both in the canonical layout."""
@@ -79,6 +88,7 @@ class Observation:
     #: Serial number of an argument in the record -> its role.
     serials: dict[int, str] = field(default_factory=dict)
     compared: bool = True  # takes part in naming by forward values
+    asked: Any = None  # the probe as it was put (abilities.Probe), to ask it once more
 
     @cached_property
     def real_rows(self) -> Tensor:
@@ -88,6 +98,8 @@ class Observation:
         """
         allowed = STEPS.visible(self.case)
         asking = self.case.q.isfinite().all(dim=-1)  # a broken query has no answer
+        if self.case.target_mask is not None:  # what padding of the target returns is nobody's business
+            asking = asking & self.case.target_mask[:, None]
         return asking if allowed is None else allowed.any(dim=-1).expand(asking.shape) & asking
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
 from softlookup import catalog
 from softlookup.checker.abilities import Probe
 from softlookup.checker.calls import Target
-from softlookup.checker.cases import CaseBuilder
 from softlookup.checker.evidence import Evidence, Observation
 from softlookup.checker.hypotheses import (
     REFERENCE,
@@ -24,8 +24,10 @@ from softlookup.checker.hypotheses import (
     pairs,
     singles,
 )
-from softlookup.checker.plan import Plan, ask, setting_switches
+from softlookup.checker.other_paths import ask_other_paths
+from softlookup.checker.plan import Plan, ask
 from softlookup.checker.probes import suite
+from softlookup.checker.sieve import Sieve
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,21 @@ class Look:
     scale: Scale
     modest_fill: bool = False
 
+    @cached_property
+    def sieve(self) -> Sieve | None:
+        """The first observation that is exact enough to reject by; None when there is none."""
+        clear = (s for s in self.failing if s.probe not in STRAINED and s.case.q.dtype.itemsize >= 4)
+        first = next(clear, None)
+        return None if first is None else Sieve(first, self.scale.exact(first.case))
+
     def fitting(self, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
         """Return the hypotheses that predict everything, best first."""
         names = {seen.probe for seen in self.failing}
         found = [
             (error, h)
             for h in hypotheses
-            if (error := explains(self.scale, self.ordered, h, names)) is not None
+            if (self.sieve is None or self.sieve.lets_through(h))
+            and (error := explains(self.scale, self.ordered, h, names)) is not None
         ]
         return [h for _, h in sorted(found, key=lambda pair: pair[0])]
 
@@ -66,7 +76,7 @@ class Look:
 def look_at(target: Target, plan: Plan) -> Look:
     """Put every probe to the target and compare with the reference."""
     probes = suite(plan.abilities, getattr(torch, plan.contract.dtype or "float32"))
-    observations = ask(target, plan, probes) + _other_paths(target, plan, probes)
+    observations = ask(target, plan, probes) + ask_other_paths(target, plan, probes)
     if target.sketch.has_weights:  # for rules that judge by what was done, such as a rotation without effect
         plain = [replace(probe, name="recorded", compared=False) for probe in probes if probe.name == "plain"]
         observations += ask(target, plan, plain, record=True)
@@ -146,50 +156,6 @@ def _right_in_float32(target: Target, plan: Plan) -> bool:
     return not look_at(target, plan.but(contract=replace(plan.contract, dtype="float32"))).failing
 
 
-def _other_paths(target: Target, plan: Plan, probes: Sequence[Probe]) -> list[Observation]:
-    """Ask the same through every optional switch that picks another path and promises the same answer."""
-    asked = [
-        (kind, probe) for kind in ("plain", "masked", "causal") for probe in probes if probe.name == kind
-    ]
-    seen: list[Observation] = []
-    for label, path in [
-        ("default", plan),
-        *((name, plan.but(flags={**plan.flags, name: value})) for name, value in plan.switches()),
-    ]:
-        renamed = [replace(probe, name=f"path-{kind}-{label}", compared=False) for kind, probe in asked]
-        seen += ask(target, path, renamed)
-    for path_of_switch, value in setting_switches(target.sketch):
-        name = path_of_switch.rpartition(".")[2]
-        switched = [
-            replace(p, name=f"path-{kind}-{name}", settings=((path_of_switch, value),), compared=False)
-            for kind, p in asked
-        ]
-        seen += ask(target, plan, switched)
-    seen += _training_path(target, plan, asked)
-    free = next((probe for kind, probe in asked if kind == "plain" and probe.case.allowed_mask is None), None)
-    if free is not None and plan.mask is not None and not plan.abilities.always_causal:
-        case = free.case.but(allowed_mask=CaseBuilder(plan.abilities, free.case.q.dtype).full_mask(free.case))
-        seen += ask(target, plan, [Probe("path-plain-with a mask that hides nothing", case, compared=False)])
-    return seen if len(seen) > len(asked) else []
-
-
-def _training_path(target: Target, plan: Plan, asked: Sequence[tuple[str, Probe]]) -> list[Observation]:
-    """A module in training mode without its dropout, when nothing else in it is random."""
-    if target.sketch.kind == "function":
-        return []
-    off = plan.abilities.dropout.off if plan.abilities.dropout is not None else {}
-    probes = [
-        replace(p, name=f"path-{kind}-training mode", training=True, compared=False, **off)
-        for kind, p in asked
-    ]
-    first, again = ask(target, plan, probes), ask(target, plan, [replace(p, seed=1) for p in probes])
-    same = all(
-        a.output is not None and b.output is not None and torch.equal(a.output, b.output)
-        for a, b in zip(first, again, strict=True)
-    )
-    return first if same else []
-
-
 def _only_a_modest_fill(plan: Plan, evidence: Evidence, failing: list[Observation], scale: Scale) -> bool:
     """Say whether hidden keys are merely filled by a number that was chosen for smaller scores than these."""
     if not failing or not {seen.probe for seen in failing} <= STRAINED or plan.contract.max_score is not None:
@@ -217,7 +183,7 @@ def _decide(target: Target, plan: Plan, matches: list[Hypothesis], seen: Observa
 
 
 def record(target: Target, plan: Plan, seen: Observation) -> Observation:
-    """Ask the same question again and note every torch call."""
-    probe = Probe(seen.probe, seen.case, integer_mask=seen.probe == "integer-mask")
-    again = ask(target, plan, [probe], record=True)
+    """Ask the same question again, in the same way, and note every torch call."""
+    probe = seen.asked or Probe(seen.probe, seen.case)
+    again = ask(target, plan, [replace(probe, backward=False)], record=True)
     return again[0] if again else seen

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from softlookup.checker.call_steps import CALLS, step_lines
 from softlookup.checker.calls import Sketch
-from softlookup.checker.dataflow import FUSED, LOOKED_UP, Dataflow, Flow
+from softlookup.checker.dataflow import FUSED, INPUTS, LOOKED_UP, Dataflow, Flow
 from softlookup.checker.evidence import Observation
 from softlookup.checker.source_lines import SourceLines
 
@@ -42,6 +42,7 @@ _INSTEAD = {
 }
 
 _ADD = frozenset(["add", "add_"])
+_MOVES = frozenset(["permute", "transpose", "movedim", "swapaxes"])
 #: A maximum needs no gradient, and a test has none.
 _SAFE_TO_CUT = frozenset(["amax", "max", "maximum", "isneginf", "isinf", "isnan", "eq", "all", "any"])
 
@@ -139,6 +140,16 @@ class _Search:
             return made[-1].line if made else flow.line
         return None
 
+    def samples_folded(self) -> int | None:
+        """Where another axis than that of the samples becomes the first one of the output."""
+        B = self.seen.case.q.shape[0]
+        for flow in self.calls("merge"):
+            before, after = flow.record.inputs[0], flow.record.outputs[0]
+            if before[0] != B == after[0] and len(before) > 2:
+                moved = [maker for maker in self.flow.makers(flow) if maker.op in _MOVES]
+                return moved[-1].line if moved else flow.line
+        return None
+
     def signed(self) -> int | None:
         """The last work on what is added to the scores: its sign is decided there."""
         for flow in self.calls("add"):
@@ -213,6 +224,14 @@ class _Search:
         last = self.asked_by(cuts[-1])
         return cuts[0].line if last == cuts[-1].line else last
 
+    def raw_values(self) -> int | None:
+        """An input on its way to the mix that went through no projection: the first call, or who asked for it."""
+        for flow in self.calls("mix"):
+            for serial, source in zip(flow.record.reads, flow.sources, strict=True):
+                if source and source <= INPUTS:
+                    return next(map(self.asked_by, self.flow.upstream(serial)), None)
+        return None
+
     def scale_kept(self) -> int | None:
         """Where the factor was worked out, when a part keeps it."""
         line = self.carried_out("scale")
@@ -238,18 +257,6 @@ class _Search:
             shared = {id(step) for serial in compared for step in self.flow.upstream(serial)}
             return next((step.line for step in self.flow.upstream(mixed) if id(step) not in shared), None)
         return None
-
-    def rotation_called(self) -> int | None:
-        """Where the rotation of queries and keys is called, or done."""
-        rotated = self.carried_out("rotate")
-        return (self.text.caller(rotated) or rotated) if rotated else None
-
-    def reordered(self) -> int | None:
-        """Where features of keys change their order and those of queries do not, or the reverse."""
-        moved: dict[int, set[str]] = {}
-        for flow in self.calls("reorder"):
-            moved.setdefault(flow.line, set()).update(flow.holds)
-        return next((line for line, kinds in moved.items() if kinds in ({"q"}, {"k"})), None)
 
     def rotation_called(self) -> int | None:
         """Where the rotation of queries and keys is called, or done."""
@@ -294,12 +301,13 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "alias": _Search.alias,
     "rotation called": _Search.rotation_called,
     "reordered": _Search.reordered,
-    "rotation called": _Search.rotation_called,
-    "reordered": _Search.reordered,
     "cut": _Search.cut,
+    "sliced": lambda search: search.lines["slice"][0] if "slice" in search.lines else None,
+    "samples folded": _Search.samples_folded,
     "target masked": lambda search: search.text.first_use(search.names("target_mask")),
     "blocks": lambda search: search.text.blocks(),
     "projected again": _Search.projected_again,
+    "raw values": _Search.raw_values,
     "scale kept": _Search.scale_kept,
     "crossed": _Search.crossed,
     "fused cut": _Search.fused_cut,

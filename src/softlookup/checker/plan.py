@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softlookup.checker.abilities import Abilities, Probe
-from softlookup.checker.calls import Answer, Backward, Call, Parameter, Sketch, Target, Value
+from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, Value
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
 from softlookup.checker.plain_values import values_by_role
@@ -33,6 +32,7 @@ class Plan:
     output_layout: str | None = None  # when it differs from layout
     mask: MaskSpelling | None = None
     mask_required: bool = False
+    target_mask: MaskSpelling | None = None  # of the queries' own tokens, beside a memory
     scale_always: bool = False  # the scale may be left out, but then the target fails
     window_counts: str = "keys"
     abilities: Abilities = field(default_factory=Abilities)
@@ -47,7 +47,7 @@ class Plan:
 
     def spell(self, probe: Probe, *, record: bool = False) -> Call | None:
         """Write the call for a probe; None when the target has no way to be asked this."""
-        values: dict[str, Value] = dict(self.flags)
+        values: dict[str, Value] = {**self.flags, **dict(probe.arguments)}
         for name, role in self.roles.items():
             if name in values:
                 continue
@@ -84,8 +84,10 @@ class Plan:
         given = self._input(role, case)
         if given is not LEAVE_OUT:
             return given
-        if role in {"unused", "cache", "target_mask"}:
+        if role in {"unused", "cache"}:
             return None if required else LEAVE_OUT
+        if role == "target_mask":
+            return self._target_mask_value(required, case)
         if role in {"mask", "lengths"}:
             return self._mask_value(name, required, probe)
         if role == "bias":
@@ -122,6 +124,14 @@ class Plan:
             raise _CannotSayError
         return mask
 
+    def _target_mask_value(self, required: bool, case: Case) -> Value:
+        spelling = self.target_mask
+        if spelling is None or (case.target_mask is None and not required):
+            return None if required else LEAVE_OUT
+        tokens = None if case.target_mask is None else case.target_mask[:, None, None]
+        # It is spelled as a mask of keys would be that are the target's own tokens.
+        return spelling.write(case.but(k=case.q, v=case.q, allowed_mask=tokens, additive_bias=None))
+
     def _bias_value(self, case: Case) -> Tensor | None:
         none = torch.zeros(1, 1, 1, 1, dtype=case.q.dtype)
         bias = none if case.additive_bias is None else case.additive_bias
@@ -145,14 +155,6 @@ class Plan:
         default = next((p.default for p in self.parameters if p.name == name), "")
         return default.isdigit() and default != "0"
 
-    def switches(self) -> list[tuple[str, bool]]:
-        """Optional switches that pick another path to the same answer, each with its other value."""
-        return [
-            (parameter.name, parameter.default == "False")
-            for parameter in self.parameters
-            if parameter.default in {"True", "False"} and _PICKS_A_PATH.search(parameter.name)
-        ]
-
     def layout_of(self, name: str) -> str:
         """The layout of q, k or v."""
         own = {"k": self.key_layout, "v": self.value_layout}.get(name)
@@ -174,7 +176,12 @@ class Plan:
         """Turn an answer into an observation in the canonical layout."""
         case = probe.case
         seen = Observation(
-            probe.name, case, failure=answer.failure, recorded=answer.recorded, compared=probe.compared
+            probe.name,
+            case,
+            failure=answer.failure,
+            recorded=answer.recorded,
+            compared=probe.compared,
+            asked=probe,
         )
         if answer.failure is not None:
             return seen
@@ -256,21 +263,6 @@ class Plan:
             if back is not None:
                 found[name] = back
         return found
-
-
-_PICKS_A_PATH = re.compile(
-    r"fused|flash|fast|sdp|manual|optimi|efficient|kernel|weights|attn_probs|materiali|chunk|naive|eager"
-    r"|compile|train|determin"
-)
-
-
-def setting_switches(sketch: Sketch) -> list[tuple[str, bool]]:
-    """Return the switches that a module holds and that pick another path, each with its other value."""
-    return [
-        (path, not value)
-        for path, value in sketch.settings.items()
-        if isinstance(value, bool) and _PICKS_A_PATH.search(path.rpartition(".")[2])
-    ]
 
 
 class _CannotSayError(Exception):

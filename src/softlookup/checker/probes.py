@@ -16,15 +16,19 @@ from softlookup.checker.cases import (
     CaseBuilder,
     Sizes,
     in_two_documents,
+    with_blank_end,
     with_broken_document,
     with_hidden_nan,
     with_huge_scores,
     with_zero_queries,
+    without_last,
 )
 from softlookup.terms import Case
 
 #: Minus these scores: a careless finite fill (-50) lies above, one in use on purpose (-100) below.
 _LOW_SCORE = 70.0
+#: A module with more dropouts than this holds more than attention.
+_MOST_DROPOUTS = 6
 
 
 @lru_cache(maxsize=512)
@@ -60,6 +64,10 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> tuple[Probe, ..
         documents = in_two_documents(build.case(8, build.sizes(T_q=6, T_k=6)))
         probes.append(Probe("documents", documents))
         probes.append(Probe("hidden-nan-documents", with_broken_document(documents), compared=False))
+    if can.target_mask:
+        case = build.case(71, square)
+        real = torch.arange(case.q.shape[-2]) < torch.tensor([3, 1])[: case.q.shape[0], None]
+        probes.append(Probe("target-masked", case.but(target_mask=real)))
     probes += _conduct_probes(build, can, square)
     # Scores of thousands are beyond what half precision can tell apart.
     beyond = {"low-causal", "huge-causal", "low-masked", "huge-masked"} if dtype.itemsize < 4 else set()
@@ -131,6 +139,7 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
     if can.gradients:
         probes.append(Probe("gradients-masked", masked, backward=True))
         probes.append(Probe("gradients-empty-row", _empty_row(build, square), backward=True, compared=False))
+    probes += _padded_probes(build, can)
     if can.causal or can.always_causal:
         # Left padding under the causal rule: the first queries have nothing to look at.
         case = build.case(29, square).but(causal=can.corner)
@@ -138,6 +147,23 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
         mask = mask.expand(build.padding_mask(case).shape).clone()
         probes.append(Probe("empty-row-causal", case.but(allowed_mask=mask), compared=False))
     return probes
+
+
+def _padded_probes(build: CaseBuilder, can: Abilities) -> list[Probe]:
+    """The same tokens without padding, and with two blank ones after them that are hidden."""
+    sizes = build.sizes(T_k=7)
+    if "T_k" not in can.mask_axes or sizes.T_k < 4 or can.one_source:
+        return []
+    whole = with_blank_end(build.case(72, sizes), 2)
+    mask = build.full_mask(whole)
+    mask[..., -2:] = False
+    short = without_last(whole, 2)
+    if short.allowed_mask is not None:
+        short = short.but(allowed_mask=build.full_mask(short))
+    return [
+        Probe("unpadded", short, compared=False),
+        Probe("padded", build.masked(whole, mask), compared=False),
+    ]
 
 
 def _empty_row(build: CaseBuilder, square: Sizes) -> Case:
@@ -190,9 +216,14 @@ def _conduct_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[P
 
 
 def _training_probes(build: CaseBuilder, can: Abilities) -> list[Probe]:
-    """Training mode under several seeds, with fewer keys than features: the shares can be solved for."""
+    """Each dropout alone under several seeds, with fewer keys than features: the shares can be solved for."""
     case = build.case(55, build.sizes(B=1, T_q=4, T_k=4))
-    seeds = [Probe(f"training-{n}", case, training=True, seed=n, compared=False) for n in range(8)]
+    assert can.dropout is not None
+    seeds = [
+        Probe(f"training-{kind}-{n}", case, training=True, seed=n, compared=False, **others_off)
+        for kind, others_off in list(can.dropout.each.items())[:_MOST_DROPOUTS]
+        for n in range(8)
+    ]
     mixed = can.wiring is not None and can.wiring.out
     return seeds + [replace(one, name=f"mixed-{one.name}", out="mixed") for one in seeds if mixed]
 

@@ -9,15 +9,25 @@ Fix: use it: `weights = self.dropout(weights)`, or `dropout_p=self.dropout if se
 Seen in: none of the collected reports.
 """
 
-from softlookup.checker.dropping import taken_apart
+import re
+
+from softlookup.checker.dropping import each_dropout
 from softlookup.checker.evidence import Evidence, Judgement
 
-LINE = ("drop", "mix")
+LINE = ("dropping", "mix")
 NEEDS_FORWARD = True
+#: Dropouts that are not meant for the weights.
+_ELSEWHERE = re.compile(r"res|proj|out|path|hid|ff|embd|embed|config|cfg|args", re.IGNORECASE)
 
 
 def judge(evidence: Evidence) -> Judgement | None:
-    found = taken_apart(evidence)
-    if not found or not all(one.unchanged for one in found):
+    """No dropout touches the weights, and one that may be meant for them changes nothing at all."""
+    found = each_dropout(evidence)
+    if not found or any(one.moves_shares or one.breaks or one.drops_features for one in found):
         return None
-    return Judgement({"passes in training mode": len(found)}, seen_in=found[0].seen)
+    idle = [one for one in found if one.idle and not _ELSEWHERE.search(one.kind)]
+    if not idle and not all(one.idle for one in found):
+        return None
+    first = (idle or found)[0]
+    facts = {"dropout": first.kind, "passes in training mode": len(first.passes)}
+    return Judgement(facts, seen_in=first.passes[0].seen)

@@ -9,20 +9,18 @@ Fix: drop after the softmax: `weights = self.dropout(scores.softmax(dim=-1))`.
 Seen in: https://github.com/karpathy/ng-video-lecture/issues/30
 """
 
-from softlookup.checker.dropping import taken_apart
+from softlookup.checker.dropping import each_dropout
 from softlookup.checker.evidence import Evidence, Judgement
 
-LINE = ("drop",)
+LINE = ("dropping",)
 NEEDS_FORWARD = True
 
 
 def judge(evidence: Evidence) -> Judgement | None:
     """Shares that change and still sum to one; or NaN in training mode alone, where -inf was dropped."""
-    found = taken_apart(evidence)
-    broken = [one for one in found if not one.finite]
-    if broken:
-        return Judgement({"outputs with NaN": len(broken)}, seen_in=broken[0].seen)
-    moved = [one for one in found if one.shares_dropped]
-    if len(moved) < 2 or not all(one.rows_sum_to_one for one in moved):
-        return None
-    return Judgement({"passes in training mode": len(found)}, seen_in=moved[0].seen)
+    for one in each_dropout(evidence):
+        if one.breaks or one.moves_scores:
+            broken = sum(not each.finite for each in one.passes)
+            facts = {"dropout": one.kind, "passes in training mode": len(one.passes), "with NaN": broken}
+            return Judgement(facts, seen_in=one.passes[0].seen)
+    return None

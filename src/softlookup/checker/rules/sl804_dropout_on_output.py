@@ -10,18 +10,20 @@ Seen in: https://github.com/nikhilbarhate99/min-decision-transformer/issues/2,
 https://github.com/cs231n/cs231n.github.io/issues/278
 """
 
-from softlookup.checker.dropping import dropped_after_projection, taken_apart
+from softlookup.checker.dropping import each_dropout
 from softlookup.checker.evidence import Evidence, Judgement
 
-LINE = ("drop",)
+LINE = ("dropping",)
 NEEDS_FORWARD = True
 
 
 def judge(evidence: Evidence) -> Judgement | None:
     """Features are 0 and the others show whole shares; behind the output projection that is usual."""
-    found = taken_apart(evidence)
-    if not found or any(one.shares_dropped for one in found) or not any(one.finite for one in found):
+    found = each_dropout(evidence)
+    if any(one.moves_shares or one.breaks for one in found):
         return None
-    if not any(bool(one.zero_features.any()) for one in found) or dropped_after_projection(evidence):
-        return None
-    return Judgement({"passes in training mode": len(found)}, seen_in=found[0].seen)
+    for one in found:
+        if one.drops_features:
+            facts = {"dropout": one.kind, "passes in training mode": len(one.passes)}
+            return Judgement(facts, seen_in=one.passes[0].seen)
+    return None
