@@ -276,6 +276,16 @@ def test_parts_of_a_keras_layer_are_called_by_their_attributes():
 
 
 @needs("keras")
+def test_keras_layers_that_draw_by_a_seed_of_their_own_follow_that_of_the_call():
+    import keras
+
+    calls = [Call((tokens(),), training=True, seed=seed) for seed in (1, 1, 2)]
+    first, again, other = LocalTarget(keras.layers.GaussianNoise(1.0)).perform(calls)
+    assert torch.equal(first.result, again.result)
+    assert not torch.equal(first.result, other.result)
+
+
+@needs("keras")
 def test_keras_on_another_backend_is_refused_with_what_to_set(monkeypatch):
     import keras
 
