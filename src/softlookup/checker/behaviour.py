@@ -53,6 +53,13 @@ def reason_of(problem: SoftlookupError) -> str:
     return f"{first.rstrip('.')} ({met[0]})." if met else first
 
 
+def computed_weights(sketch: Sketch) -> str:
+    """Return why no weight of a module can be chosen: each is computed from others; "" when they can."""
+    names = [weight.name for weight in sketch.weights]
+    computed = [name for name in names if "parametrizations" in name or name.endswith(("_orig", "_g"))]
+    return f"its weights are computed from others ({', '.join(computed[:3])})." if computed else ""
+
+
 def doubt_about(sketch: Sketch, wiring: Wiring) -> str:
     """Return why a wiring may not be all that a module does; "" when every weight has its role in it.
 
@@ -60,8 +67,6 @@ def doubt_about(sketch: Sketch, wiring: Wiring) -> str:
     """
     slots = (*wiring.q, *wiring.k, *wiring.v, *wiring.out)
     known = {slot.parameter for slot in slots} | set(wiring.zeroed)
-    if any("parametrizations" in weight.name for weight in sketch.weights):
-        return "its weights are computed from others (parametrizations)."
     strange = [named.weight.name for named in named_weights(sketch) if named.weight.name not in known]
     return f"no role in the lookup was found for {', '.join(strange[:4])}." if strange else ""
 

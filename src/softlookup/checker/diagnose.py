@@ -15,7 +15,13 @@ from typing import Any, Literal
 import torch
 
 from softlookup.checker.adapt import Adapter
-from softlookup.checker.behaviour import doubt_about, examine_behaviour, follows_another, reason_of
+from softlookup.checker.behaviour import (
+    computed_weights,
+    doubt_about,
+    examine_behaviour,
+    follows_another,
+    reason_of,
+)
 from softlookup.checker.calls import Target
 from softlookup.checker.constructing import instance_of
 from softlookup.checker.evidence import Observation, same
@@ -87,6 +93,8 @@ def examine(target: Target, contract: Contract) -> Diagnosis:
 def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
     """Examine a target in one of the layouts that it promises."""
     sketch = target.sketch
+    if computed := computed_weights(sketch):
+        return _by_behaviour(target, adapter, computed)
     try:
         plans = adapter.plans()
     except CannotAdaptError as problem:

@@ -258,15 +258,10 @@ EXPLAINING = frozenset(
     ["SL801", "SL905", "SL305", "SL101", "SL102", "SL105", "SL106", "SL112", "SL113", "SL114"]
 )
 
-#: Rules without a page of their own yet.
-_NAMES = {"SL906": "padding-changes-output"}
-
 
 def _finding(code: str, line: int | None, facts: dict[str, Any], text: str = "") -> Finding:
     """Return a finding in a rule's name."""
-    entry = next((entry for entry in catalog.rules() if entry.code == code), None)
-    if entry is None:
-        return Finding(code, _NAMES[code], text, line=line, evidence=facts)
+    entry = catalog.find_rule(code)
     fix, training = entry.part("Fix"), entry.part("Training")
     return Finding(code, entry.name, text or entry.summary, line, fix, training, facts)
 

@@ -55,7 +55,7 @@ class Observed:
         again = self.seen.moved(self.seen.first, self.seen.output(self.seen.asked(seed=1)))
         if again is None or not again.any():
             return None, False
-        return self.line(lambda one: "dropout" in one.op or "dropout_p" in one.options), True
+        return self.line(_drops), True
 
     @cached_property
     def influence(self) -> Tensor | None:
@@ -148,6 +148,13 @@ class Observed:
                 flowing |= set(one.writes)
         named = [one.line for one in reading if one.op in last]
         return named[-1] if named else next((one.line for one in reading), None)
+
+
+def _drops(one: Recorded) -> bool:
+    """Say whether a call drops something now."""
+    if one.op == "scaled_dot_product_attention":
+        return one.options.get("dropout_p", "0.0") not in {"0", "0.0"}
+    return "dropout" in one.op and one.options.get("training") != "False" and one.numbers[:1] != (0.0,)
 
 
 def _instead_of_zeros(target: Target) -> dict[str, Tensor]:
