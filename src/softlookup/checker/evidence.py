@@ -52,12 +52,19 @@ class Explained(Steps):
         return any(getattr(self, name) is not getattr(projecting, name) for name in AROUND)
 
     def _with_projections(self, case: Case) -> tuple[Tensor, Tensor]:
-        q, k, v = self.project(case)
+        case = self.projected(case)
+        output, weights = super().__call__(case)
+        return self.returned(output, case), weights
+
+    def projected(self, case: Case) -> Case:
+        """Return the case with the heads that the projections and the split make of its inputs."""
         heads = case.wiring.num_heads, case.wiring.num_kv_heads, case.wiring.num_kv_heads
-        q, k, v = (self.split_heads(x, n) for x, n in zip((q, k, v), heads, strict=True))
-        output, weights = super().__call__(case.but(q=q, k=k, v=v))
-        merged = self.merge_heads(output)
-        return projecting.shown_heads(self.project_out(merged, case), case), weights
+        q, k, v = (self.split_heads(x, n) for x, n in zip(self.project(case), heads, strict=True))
+        return case.but(q=q, k=k, v=v)
+
+    def returned(self, output: Tensor, case: Case) -> Tensor:
+        """[B, H, T_q, d_v] -> [B, H, T_q, shown]: merged, through the output projection, as heads again."""
+        return projecting.shown_heads(self.project_out(self.merge_heads(output), case), case)
 
     def sees(self, case: Case) -> Tensor | None:
         """Return what is visible, with what is assumed: bool, or None for everything."""
