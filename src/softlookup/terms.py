@@ -67,6 +67,7 @@ class Case:
     window_ahead: the window reaches as far forward as it does backward
     document_ids: [B, T] packed documents: a query sees only keys of its own document
     scale: factor on the scores; None is 1 / sqrt(d_head)
+    target_mask: bool [B, T_q], True = a real token of the target; it says nothing about the keys of a memory
     wiring: the projections around the lookup when a module is asked (checker/wiring.py)
     """
 
@@ -82,6 +83,7 @@ class Case:
     scale: float | None = None
     dropout_p: float = 0.0
     name: str = ""
+    target_mask: Tensor | None = None
     wiring: Any = None
 
     def but(self, **changes: Any) -> Case:

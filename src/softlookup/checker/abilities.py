@@ -71,6 +71,7 @@ class Abilities:
     max_score: float = 3e4  # scores may get this large
     wiring: Wiring | None = None  # of a module with projections: they fix the sizes
     dropout: Dropout | None = None  # where a module holds its dropout
+    longest: int | None = None  # most tokens that its tables are made for
     grid: bool = False  # tokens are the pixels of an image: their number is even
 
 
@@ -88,5 +89,7 @@ class Probe:
     bypassed: tuple[str, ...] = ()  # parts of a module that hand on their input
     settings: tuple[tuple[str, Any], ...] = ()  # attributes of a module set for this question
     arguments: tuple[tuple[str, Any], ...] = ()  # optional switches given for this question
-    out: str = ""  # the output projection of a module: "negated", "mixed" (orthogonal), "" picks the heads
+    out: str = (
+        ""  # the output projection of a module: "negated", "mixed" (orthogonal), "zero", "" picks the heads
+    )
     compared: bool = True  # part of naming by forward values; the rest is for the rules that judge

@@ -7,6 +7,7 @@ What the author wrote down (a name, a docstring, a Contract) is not up for guess
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from softlookup.checker.find_masks import MaskFinder
 from softlookup.checker.find_rules import RuleFinder
 from softlookup.checker.plan import Plan
 from softlookup.checker.reading import Reading, Use, read
+from softlookup.checker.spelling import MaskSpelling
 from softlookup.checker.trying import CannotAdaptError
 from softlookup.terms import Contract
 
@@ -41,7 +43,7 @@ class Adapter:
             stated = self.reading.layouts
             return [self.in_layout(layout) for layout in stated] if len(stated) > 1 else [self]
         uses = self.reading.uses(self.target.sketch.parameters)
-        return [Adapter(self.target, self.declared, use) for use in uses] if len(uses) > 1 else [self]
+        return [Adapter(self.target, self.declared, use) for use in uses]
 
     def plans(self) -> list[Plan]:
         """Return one plan, or several when the meaning of a mask stays open.
@@ -86,6 +88,7 @@ class Adapter:
             scale="scale" in plan.roles.values(),
             bias=can.bias or "bias" in plan.roles.values(),
             documents="documents" in plan.roles.values(),
+            target_mask="target_mask" in plan.roles.values() and self._in_cross_attention(plan),
             integer_mask=integers,
             fixed_scale=facts.get("scale"),
             max_score=self.declared.max_score or can.max_score,
@@ -114,7 +117,27 @@ class Adapter:
             },
             declared=self._declared_names(),
         )
-        return plan.but(abilities=can, contract=contract)
+        return plan.but(abilities=can, contract=contract, target_mask=self._target_mask(plan))
+
+    @staticmethod
+    def _in_cross_attention(plan: Plan) -> bool:
+        wiring = plan.abilities.wiring
+        return wiring is not None and wiring.source != "self"
+
+    def _target_mask(self, plan: Plan) -> MaskSpelling | None:
+        """Spell the mask of the target as that of the memory, unless its own words say otherwise."""
+        name = next((name for name, role in plan.roles.items() if role == "target_mask"), None)
+        if name is None:
+            return None
+        if re.search(r"len", name, re.I):
+            return MaskSpelling(name, "lengths", "int", ("B",))
+        like = (
+            plan.mask
+            if plan.mask and plan.mask.kind != "lengths"
+            else MaskSpelling("", "allowed", axes=("B", "T_k"))
+        )
+        kind = self.reading.target_mask_kind or like.kind
+        return replace(like, parameter=name, kind=kind, values="float" if kind == "additive" else like.values)
 
     def _declared_names(self) -> frozenset[str]:
         read_ones = {

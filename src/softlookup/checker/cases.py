@@ -84,6 +84,7 @@ class CaseBuilder:
             v.to(self.dtype).clone(),
             causal=can.corner if can.always_causal else None,
             window=can.fixed_window,
+            window_ahead=can.fixed_window is not None and can.window_ahead,
             scale=can.fixed_scale,
             wiring=can.wiring,
         )
@@ -176,6 +177,29 @@ def with_hidden_nan(case: Case) -> Case:
     if case.wiring is not None and case.wiring.source == "self":  # a token is query, key and value at once
         broken = broken.but(q=case.q.masked_fill(hidden, math.nan))
     return broken
+
+
+def without_last(case: Case, count: int) -> Case:
+    """The case without its last tokens; without its last keys only where there are more of these."""
+    T = case.k.shape[-2]
+    return case.but(
+        **{
+            name: tensor[:, :, : T - count].clone() if tensor.shape[-2] == T else tensor
+            for name, tensor in (("q", case.q), ("k", case.k), ("v", case.v))
+        }
+    )
+
+
+def with_blank_end(case: Case, count: int) -> Case:
+    """The same, and the last tokens are 0; the last keys only where there are more of these."""
+    T = case.k.shape[-2]
+    last = (torch.arange(T) >= T - count)[:, None]
+    return case.but(
+        **{
+            name: tensor.masked_fill(last, 0.0) if tensor.shape[-2] == T else tensor
+            for name, tensor in (("q", case.q), ("k", case.k), ("v", case.v))
+        }
+    )
 
 
 def in_two_documents(case: Case) -> Case:

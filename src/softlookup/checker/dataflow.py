@@ -24,6 +24,8 @@ LOOKED_UP = frozenset({"q", "k", "v", "qkv", "kv"})
 FUSED_ROLES = ("qkv", "kv")
 #: Inputs of a module, before any projection.
 INPUTS = frozenset({"target", "memory"})
+#: What weights may be multiplied with: values, keys taken for values, an input that nothing projected.
+_MIXED = frozenset({"k", "v"}) | INPUTS
 _CUTS = frozenset(["chunk", "split", "split_with_sizes", "unbind", "tensor_split"])
 _PICKS = frozenset(["__getitem__", "select", "narrow"])
 _JOINS = frozenset(["cat", "concat", "stack", "hstack", "vstack"])
@@ -82,18 +84,15 @@ class Flow:
         return self.reads("weights") and "v" not in self.holds
 
     @property
-    def meets_mask(self) -> bool:
-        """Scores or weights meet a tensor that was not made from q, k or v: a mask or a bias."""
+    def meets_other(self) -> bool:
+        """One of the tensors, and no mere number, was not made from q, k or v."""
         shaped = zip(self.sources, self.record.inputs, strict=False)
-        others = any(not source & LOOKED_UP and shape != () for source, shape in shaped)
-        return others or self.op.startswith("masked_fill") or self.op in {"where", "__setitem__"}
+        return any(not source & LOOKED_UP and shape != () for source, shape in shaped)
 
     @property
-    def rotates(self) -> bool:
-        """Queries or keys, before they meet, are multiplied by a table: cosines or sines of positions."""
-        shaped = zip(self.sources, self.record.inputs, strict=False)
-        by_table = any(not source and len(shape) > 1 and shape[-1] > 1 for source, shape in shaped)
-        return self.op in {"mul", "mul_"} and self.looked_up_only and "v" not in self.holds and by_table
+    def meets_mask(self) -> bool:
+        """Scores or weights meet a tensor that was not made from q, k or v: a mask or a bias."""
+        return self.meets_other or self.op.startswith("masked_fill") or self.op in {"where", "__setitem__"}
 
     @property
     def rotates(self) -> bool:
@@ -184,7 +183,7 @@ def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -
     if record.op in _BORROW_SHAPE:
         return Flow(record, sources, sources[0] if sources else frozenset())
     holds = frozenset().union(*sources)
-    if holds & INPUTS and holds & LOOKED_UP:  # an input goes through a projection
+    if holds & INPUTS and holds & LOOKED_UP and "scores" not in holds:  # an input goes through a projection
         return Flow(record, sources, holds - INPUTS)
     if record.op == FUSED:
         return Flow(record, sources, holds | {"q", "k", "v", "scores", "weights"}, "fused")
@@ -206,6 +205,6 @@ def _is_product(record: Recorded, sources: tuple[frozenset[str], ...], packed: b
             record.op in _PRODUCTS and len(taking_part) > 1 and any(source in fresh for source in taking_part)
         )
     if len(fresh) < len(sources):  # whatever the scores are multiplied with stands for the values
-        return record.op in _PRODUCTS and any(source & {"k", "v"} for source in fresh)
+        return record.op in _PRODUCTS and any(source & _MIXED for source in fresh)
     met = {"q", "k"} <= frozenset().union(*sources) and not any({"q", "k"} <= source for source in sources)
     return met and record.op not in {"cat", "stack"}

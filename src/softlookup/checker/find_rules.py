@@ -30,7 +30,9 @@ class RuleFinder(Trying):
             if raised is not None:  # such as a flag that is only a hint about the mask
                 name = next(name for name, role in plan.roles.items() if role == "causal")
                 plan = plan.but(left_out=(*plan.left_out, (name, raised.message.partition("\n")[0][:160])))
-        elif stated == "built-in" or (stated is None and self._measured_causal(plan)):
+        elif stated == "built-in" or (
+            stated is None and not self._sees_another(plan) and self._measured_causal(plan)
+        ):
             can = replace(can, always_causal=True)
         plan = plan.but(abilities=can)
         if not (can.causal or can.always_causal) or not can.rectangular:
@@ -54,6 +56,10 @@ class RuleFinder(Trying):
             return "bottom-right"
         # Also where the triangle is upside down: rows 0 and 1 on one side of key 2, the others on the other.
         return "top-left" if len(set(moved[:2].tolist())) == 1 and bool(moved[0]) != bool(moved[2]) else None
+
+    def _sees_another(self, plan: Plan) -> bool:
+        """Say whether keys come from a sequence of their own: that all of it is seen goes without saying."""
+        return "memory" in self.reading.roles.values() and "memory" in plan.roles.values()
 
     def _measured_causal(self, plan: Plan) -> bool:
         """Say whether it is causal unasked: the last key moves no earlier row, the first all later ones."""
@@ -93,31 +99,37 @@ class RuleFinder(Trying):
         return plan
 
     def _built_in_window(self, plan: Plan) -> Plan:
-        """A window that a module holds as a setting: how many keys it shows decides what the number counts."""
+        """A window that a module holds as a setting: how many keys it shows says what the number counts."""
         stated = next((v for path, v in self.sketch.settings.items() if _WINDOW.fullmatch(path)), None)
         if not isinstance(stated, int) or isinstance(stated, bool) or stated < 1:
             return plan
         counts = self.reading.window_counts
         readings = [stated + (counts == "lookback")] if counts else [stated, stated + 1]
         causal = plan.abilities.corner if plan.abilities.always_causal else None
-        shown = self._keys_shown(plan)
-        if shown is None:
+        seen = self._keys_seen(plan)
+        if seen is None or (False not in seen and not (self._promises_window() and len(seen) > readings[-1])):
             return plan
+        shown = seen.index(False) if False in seen else None
         window = next((keys for keys in readings if keys == shown), readings[0])
         return plan.but(
             abilities=replace(plan.abilities, fixed_window=window, window_ahead=causal is None),
             window_counts=counts or "keys",
         )
 
-    def _keys_shown(self, plan: Plan) -> int | None:
-        """How many keys, its own included, the last query sees backwards; None where that cannot be told."""
+    def _promises_window(self) -> bool:
+        """Say whether the words promise a window that no caller can be meant to hand over as a mask."""
+        axes = self.reading.mask_axes
+        from_caller = "mask" in self.reading.roles.values() and (axes is None or "T_q" in axes)
+        return not from_caller and bool(re.search(r"window|local", self.reading.words))
+
+    def _keys_seen(self, plan: Plan) -> list[bool] | None:
+        """Which of the last keys the last query sees, its own first; None where that cannot be asked."""
         case = self.case(plan, "long-square")
         T = case.k.shape[-2]
         moved = [self._rows_moved_by(plan, case, key) for key in range(T - 1, max(-1, T - 12), -1)]
         if any(rows is None for rows in moved):
             return None
-        seen = [bool(rows[-1]) for rows in moved if rows is not None]
-        return seen.index(False) if False in seen else None
+        return [bool(rows[-1]) for rows in moved if rows is not None]
 
     def _window_error(self, plan: Plan, ahead: bool, causal: Corner | None) -> float:
         case = self.case(plan, "square").but(window=3, window_ahead=ahead, causal=causal)

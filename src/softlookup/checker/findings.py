@@ -110,7 +110,7 @@ class FindingWriter:
         """
         failing = sorted(self.explanation.failing, key=lambda seen: seen.probe in STRAINED)
         whole = self.explanation.hypothesis
-        if entry is not None and whole is not None and len(whole.rules) > 1:
+        if entry is not None and whole is not None and len(whole.entries) > 1:
             others = _without(whole, entry)
             showing = (seen for seen in failing if _differ(others, whole, seen))
             return next(showing, failing[0])

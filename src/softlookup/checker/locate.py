@@ -225,7 +225,7 @@ class _Search:
         return cuts[0].line if last == cuts[-1].line else last
 
     def raw_values(self) -> int | None:
-        """An input on its way to the mix that went through no projection: the first call, or who asked for it."""
+        """An input that reaches the mix through no projection: its first call, or who asked for that."""
         for flow in self.calls("mix"):
             for serial, source in zip(flow.record.reads, flow.sources, strict=True):
                 if source and source <= INPUTS:

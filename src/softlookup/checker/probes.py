@@ -53,6 +53,9 @@ def suite(can: Abilities, dtype: torch.dtype = torch.float32) -> tuple[Probe, ..
         Probe("overflow", build.case(5, build.sizes(), gain=400.0)),
         Probe("zero-queries", with_zero_queries(build.case(6, square))),
     ]
+    if can.longest and can.wiring is not None:
+        full = build.sizes(T_q=can.longest, T_k=can.longest, B=1)
+        probes.append(Probe("full-length", build.case(18, full)))
     probes += _causal_probes(build, can, square)
     if can.mask_axes:
         probes += _mask_probes(build, can, square)
@@ -237,8 +240,13 @@ def _half_probes(can: Abilities, square: Sizes, dtype: torch.dtype) -> list[Prob
     many = build.sizes(
         B=1, H=2 if can.grouped else 1, H_kv=1, T_q=3 if can.rectangular else 65, T_k=515, d_head=32
     )
+    if can.longest:
+        many = replace(many, T_q=min(many.T_q, can.longest), T_k=min(many.T_k, can.longest))
     probes.append(Probe(label, build.case(61, wide), compared=False))
-    probes.append(Probe(label + "-many", build.case(65, many), compared=False))
+    summed = build.case(65, many)
+    if not can.one_source:  # values of one sign: what is lost in a sum does not cancel
+        summed = summed.but(v=summed.v + 2)
+    probes.append(Probe(label + "-many", summed, compared=False))
     probes.append(Probe(label + "-large", build.case(62, wide, gain=8.0), compared=False))
     if can.mask_axes:
         case = build.case(63, square)

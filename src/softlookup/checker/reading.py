@@ -25,6 +25,7 @@ from softlookup.checker.docstrings import (
     polarity_of_name,
     shapes_in,
 )
+from softlookup.checker.scales import declared_scale
 
 #: What may follow the name of q, k or v.
 _FORM = r"_states?|_layer|_heads?|_proj|_vecs?|s|_in|_h|_tensor|h"
@@ -49,6 +50,7 @@ _ROLES = {
     r"(lens?|lengths?|seq_?lens?)|seqlens?(_k)?",
     "sink": r".*sinks?(_.*)?",
     "unused": r"(attn_|attention_)?drop(out)?_mask|(layer_)?head_mask|rng|generator|seed",
+    "target_mask": r"(query|queries|q|tgt|trg|target|dec|decoder)_?(valid_)?(lens?|lengths?|seq_?lens?)",
     "mask": r".*mask.*|keep|visible|allowed|valid|is_pad|is_real|blocked|not_pad|pad",
     "bias": r"(attn_|attention_|position_|pos_|rel_pos_|relative_|rel_|additive_|score_|alibi_)?_?bias|alibi",
     "slopes": r"(alibi_)?slopes?",
@@ -71,6 +73,8 @@ _ROLE_PATTERNS = {role: re.compile(pattern, re.I) for role, pattern in _ROLES.it
 
 
 _OF_MEMORY = re.compile(r"enc|context|ctx|mem|cross|src|source|cond", re.I)
+_OF_TARGET = re.compile(r"^(q|query|queries|x|tgt|trg|target|dec|decoder|latents?)_", re.I)
+_BETWEEN = re.compile(r"att", re.I)  # who may look at whom: not which tokens are padding
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Use:
 
     mask: str | None = None  # the mask that is given
     memory: bool | None = None  # whether the memory is given; None leaves it as the names say
-    of_target: tuple[str, ...] = ()  # masks that are about the target and not about the keys
+    of_target: tuple[str, ...] = ()  # masks that say which tokens of the target are real
 
     def role(self, name: str, role: str) -> str:
         """Return the role that a parameter has in this use."""
@@ -99,6 +103,7 @@ class Reading:
     key_layout: str | None = None
     packed_layout: str | None = None
     mask_kind: str | None = None
+    target_mask_kind: str | None = None
     mask_axes: tuple[str, ...] | None = None
     mask_values: tuple[str, ...] = ()  # of "bool", "int", "float", when the author says so
     integer_mask: bool = False
@@ -115,9 +120,16 @@ class Reading:
         required = any(p.name == memory and p.required for p in parameters)
         of_memory = [name for name in masks if _OF_MEMORY.search(name)] if len(masks) > 1 else masks
         of_target = tuple(name for name in masks if name not in of_memory)
+        tokens = tuple(name for name in of_target if _marks_tokens(name, of_memory))
         alone = [Use(mask, False) for mask in of_target or masks] or [Use(None, False)]
-        both = [Use(mask, True, of_target) for mask in of_memory or masks] or [Use(None, True)]
+        both = [Use(mask, True, tokens) for mask in of_memory or masks] or [Use(None, True)]
         return both if required else alone + both
+
+
+def _marks_tokens(name: str, of_memory: Iterable[str]) -> bool:
+    """Say whether a mask marks tokens of the target: so its name says, or the memory's mask is its twin."""
+    twin = any(other.endswith(name) for other in of_memory)
+    return twin or bool(_OF_TARGET.search(name) and not _BETWEEN.search(name))
 
 
 def role_of(name: str) -> str | None:
@@ -172,12 +184,14 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
     mask_text = notes.get(mask, "") if mask else ""
     mask_doc = mask_text or (notes.get("", "") if mask else "")
     kind = polarity_of(mask_doc) or (polarity_of_name(mask) if mask else None)
+    target_mask = of("target_mask")
     return Reading(
         roles=roles,
         layouts=_unlike(layouts),
         key_layout=layout_of(shape(k)),
         packed_layout=packed_layout_of(shape(qkv)),
         mask_kind=kind,
+        target_mask_kind=polarity_of(notes.get(target_mask, "")) or polarity_of_name(target_mask),
         mask_axes=mask_axes_of(shape(mask)) if mask else None,
         mask_values=mask_values_of(mask_text + " " + annotations.get(mask, "")) if mask else (),
         integer_mask=bool(
@@ -265,6 +279,8 @@ def _facts(sketch: Sketch, doc: str, notes: dict[str, str], roles: dict[str, str
         facts["half"] = True
     if re.search(r"(unscaled|no scal(e|ing)|without scal(e|ing)|not scaled)\b", text):
         facts["scale"] = 1.0
+    elif (told := declared_scale(sketch)) is not None:
+        facts["scale"] = told
     if any("average" in p.name for p in sketch.parameters):
         pass  # the caller decides
     elif re.search(r"\b(averag\w+|mean) over (the )?heads|head[- ]averaged", text):

@@ -14,7 +14,6 @@ from softlookup.checker.calls import Sketch
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _CALLED = ("forward", "__call__")
-_CALLED = ("forward", "__call__")
 _DEFINES = ("def ", "async def ", "class ")
 
 
@@ -122,19 +121,6 @@ class SourceLines:
         )
         return max((number for number in kept if number < line), default=None)
 
-    def caller(self, line: int) -> int | None:
-        """Where the target calls the function, or the part, that a line lies in; None in its forward."""
-        around = [n for n in _in_order(self._tree) if isinstance(n, _Definition) and _covers(n, line)]
-        functions = [node.name for node in around if not isinstance(node, ast.ClassDef)]
-        if not functions or (around[0] is self._target and functions[-1] in _CALLED):
-            return None
-        names = {functions[-1]}
-        if functions[-1] in _CALLED:  # of a part: self.rotary = Rotary(...), then self.rotary(x)
-            makers = (n for n in self._assigns if _names(n.value) & {node.name for node in around})
-            names = {t.attr for n in makers for t in n.targets if isinstance(t, ast.Attribute)}
-        calls = (node for node in _in_order(self._target) if isinstance(node, ast.Call))
-        return next((call.lineno for call in calls if _called(call) in names), None)
-
     def drops(self, line: int) -> bool:
         """Say whether the statement on this line throws its value away."""
         return isinstance(self._statement(line), ast.Expr)
@@ -219,11 +205,6 @@ def _names(node: ast.AST) -> set[str]:
 def _asked(test: ast.AST) -> set[str]:
     """Return the names in a test, ``training`` for ``self.training`` too."""
     return _names(test) | {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
-
-
-def _called(call: ast.Call) -> str:
-    """Return the last part of the name of what is called."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _called(call: ast.Call) -> str:

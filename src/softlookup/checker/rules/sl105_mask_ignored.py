@@ -22,7 +22,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence
 from softlookup.terms import Case
 
-LINE = ("dropped", "hide", "normalize")
+LINE = ("dropped", "mask scores", "hide", "normalize")
 
 
 def VARIANTS(evidence: Evidence) -> Iterable[str]:  # noqa: N802

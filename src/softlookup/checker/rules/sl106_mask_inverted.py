@@ -20,7 +20,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("turn", "hide", "picked", "visible", "normalize")
+LINE = ("turn", "mask scores", "hide", "picked", "sliced", "visible", "normalize")
 VARIANTS = ("mask", "causal", "causal, self kept", "every rule")
 
 

@@ -18,7 +18,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("settle", "normalize")
+LINE = ("mask weights", "settle", "normalize")
 #: What is written over the weights, and which rules come too late.
 VARIANTS = ((0.0, "all"), (0.0, "mask"), (0.0, "causal"), (-math.inf, "all"), (-1e9, "all"))
 

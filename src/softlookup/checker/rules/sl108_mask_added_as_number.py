@@ -17,7 +17,7 @@ from softlookup.attention import scale as scale_scores
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("hide",)
+LINE = ("mask scores", "hide")
 #: What an allowed key gains (a hidden key losing it is the same to a softmax), whether it is scaled after,
 #: and which rules are added as numbers.
 VARIANTS = (

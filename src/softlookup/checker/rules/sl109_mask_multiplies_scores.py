@@ -17,7 +17,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.calls import Recorded
 from softlookup.terms import Case
 
-LINE = ("hide",)
+LINE = ("mask scores", "hide")
 VARIANTS = ("mask", "all")
 
 

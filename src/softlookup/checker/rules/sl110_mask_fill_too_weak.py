@@ -28,7 +28,7 @@ from softlookup.checker.calls import Recorded
 from softlookup.checker.evidence import Evidence, Judgement, Observation
 from softlookup.terms import Case
 
-LINE = ("hide",)
+LINE = ("mask scores", "hide")
 COMMON = (0.0, -1.0, -10.0, -50.0, -100.0, -1e3, -1e4, -1e5, -1e6, -1e8, -1e9, 1.0, 1e4, 1e9)
 #: Fills from here down are in use on purpose: -100 in Swin, -1e4 in BERT.
 DELIBERATE = -90.0

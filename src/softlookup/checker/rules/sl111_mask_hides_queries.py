@@ -15,7 +15,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("spread", "hide", "visible")
+LINE = ("spread", "mask scores", "hide", "visible")
 
 
 def visible(case: Case) -> Tensor | None:

@@ -15,7 +15,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("spread", "hide", "visible")
+LINE = ("spread", "mask scores", "hide", "visible")
 VARIANTS = ("first", "last")
 
 

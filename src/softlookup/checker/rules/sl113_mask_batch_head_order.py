@@ -19,7 +19,7 @@ from softlookup.attention import hide as hide_all
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("spread", "visible", "hide")
+LINE = ("spread", "visible", "mask scores", "hide")
 VARIANTS = ("tiled over heads", "batch axis lands on heads")
 
 

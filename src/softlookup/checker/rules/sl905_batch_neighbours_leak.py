@@ -18,7 +18,7 @@ from torch import Tensor
 from softlookup.checker.evidence import Evidence, Judgement, Observation, same
 from softlookup.terms import Case
 
-LINE = ("over samples", "score", "mix")
+LINE = ("over samples", "samples folded", "score", "mix")
 FOLLOWS_OTHERS = True
 EXPLAINS = "every output"
 

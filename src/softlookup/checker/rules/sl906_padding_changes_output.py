@@ -1,0 +1,47 @@
+"""Padding that is hidden changes the output of the real tokens.
+
+Missed because: the mask is right, and looks at the keys only; a statistic over the whole sequence counts the
+padding as well.
+
+Training: what a sentence means depends on how long the others of its batch are.
+
+Fix: take means, maxima and norms within a token, or over real tokens only.
+
+Seen in: none of the collected reports as such; by a mask without effect in
+https://github.com/espnet/espnet/pull/1273
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from softlookup.attention import STEPS
+from softlookup.checker.evidence import Evidence, Judgement, same
+from softlookup.terms import Case
+
+LINE = ("over tokens", "project", "score")
+FOLLOWS_OTHERS = True
+EXPLAINS = "padding"
+
+
+def judge(evidence: Evidence) -> Judgement | None:
+    """The same real tokens, without padding and with blank tokens after them that nobody may look at."""
+    short, long = evidence.probe("unpadded"), evidence.probe("padded")
+    if short is None or long is None or short.output is None or long.output is None:
+        return None
+    real, T_q = short.real_rows, short.case.q.shape[-2]
+    expected = [evidence.steps(seen.case)[0][:, :, :T_q][real] for seen in (short, long)]
+    if same(short.output[real], long.output[:, :, :T_q][real]) or not same(*expected):
+        return None
+    moved = float((short.output[real] - long.output[:, :, :T_q][real]).abs().max())
+    return Judgement({"real tokens move by": moved}, seen_in=long)
+
+
+def mutant() -> Callable[..., Tensor]:
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        centred = v - v.mean(dim=-2, keepdim=True)  # over every token, real or not
+        return STEPS(Case(q, k, centred, allowed_mask, causal="top-left" if is_causal else None))[0]
+
+    return attend
