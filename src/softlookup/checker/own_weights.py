@@ -166,6 +166,7 @@ def _case(own: Own, B: int, T_q: int, T_k: int) -> tuple[Case, Tokens]:
         v,
         causal=can.corner if can.always_causal else None,
         window=can.fixed_window,
+        window_ahead=can.fixed_window is not None and can.window_ahead,
         scale=can.fixed_scale,
         wiring=wiring,
     )
