@@ -96,6 +96,13 @@ class SourceLines:
         calls = (node for node in _in_order(self._target) if isinstance(node, ast.Call))
         return next((call.lineno for call in calls if _called(call) in names), None)
 
+    def asked_from(self, line: int, *words: str) -> int | None:
+        """Where the target calls what a line lies in with a keyword of one of these words."""
+        called = self.caller(line)
+        calls = (n for n in _in_order(self._target) if isinstance(n, ast.Call) and n.lineno == called)
+        given = [keyword.arg or "" for call in calls for keyword in call.keywords]
+        return called if any(word in name for name in given for word in words) else None
+
     def in_target(self, line: int) -> bool:
         """Say whether a line lies in the definition of the target itself."""
         return isinstance(self._target, _Definition) and _covers(self._target, line)
