@@ -84,6 +84,8 @@ LAYERS = {
     "softlookup.checker.variants.*": (5, 3),
     "softlookup.checker.rules": (5, 3),
     "softlookup.checker.variants": (5, 3),
+    "softlookup.checker.given_tables": (5, 0),
+    "softlookup.checker.find_tables": (5, 6),
     "softlookup.checker.plain_values": (5, 1),
     "softlookup.checker.dropping": (5, 2),
     "softlookup.checker.plan": (5, 2),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from softlookup.checker.abilities import Abilities
 from softlookup.checker.find_layout import LayoutFinder
+from softlookup.checker.find_tables import TableFinder
 from softlookup.checker.find_wiring import guess_wirings
 from softlookup.checker.layer_plan import LayerPlan
 from softlookup.checker.layouts import axes_of
@@ -54,7 +55,7 @@ class LayerFinder(LayoutFinder):
             for wiring in guess_wirings(self.sketch, source):
                 for layout in self._token_layouts():
                     plans += self._plans_of(roles, wiring, layout)
-        return plans
+        return TableFinder(self.target, self.reading, self.declared).with_tables(plans)
 
     def _plans_of(self, roles: dict[str, str], wiring: Wiring, layout: str) -> Iterator[Plan]:
         for rectangular in (False,) if wiring.source == "self" else (True, False):

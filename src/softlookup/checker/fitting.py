@@ -48,5 +48,7 @@ def fit_factor(
     if math.sqrt(error(log) / theirs.numel()) > 0.01:
         return None
     factor = math.exp(log)
-    typed = [round(factor, 1), round(factor, 2), float(round(factor))]
-    return next((t for t in typed if t and abs(t - factor) < 1e-4 * factor), factor)
+    typed = [t for t in (float(round(factor)), round(factor, 1), round(factor, 2)) if t > 0]
+    as_near = 2 * error(log) + 1e-12 * theirs.numel()  # what rounding alone may add
+    near = (t for t in typed if abs(t - factor) < 1e-4 * factor and error(math.log(t)) <= as_near)
+    return next(near, factor)

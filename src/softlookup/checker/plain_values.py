@@ -7,6 +7,7 @@ import math
 import torch
 
 from softlookup.checker.calls import StandIn, Value
+from softlookup.checker.given_tables import FORMS, TABLES, tables_by_role
 from softlookup.masks.linear_distance import slopes
 from softlookup.terms import Case
 
@@ -14,7 +15,7 @@ from softlookup.terms import Case
 def values_by_role(name: str, case: Case) -> dict[str, Value]:
     """Return role -> what the parameter ``name`` gets in that role, so that it means what the case asks."""
     positions = torch.arange(case.q.shape[-2])
-    cos, sin = _rotations(case)
+    tables = tables_by_role(case)
     return {
         "heads": case.q.shape[1],
         "kv_heads": case.k.shape[1],
@@ -41,17 +42,7 @@ def values_by_role(name: str, case: Case) -> dict[str, Value]:
             attention_dropout=0.0,
         ),
         "positions": positions[None].expand(case.q.shape[0], -1),
-        "rotary": (cos, sin),
-        "cos": cos,
-        "sin": sin,
+        **{role: tables[f"{role} {FORMS[0]}"] for role in TABLES},
+        **tables,
         "slopes": torch.tensor(slopes(case.q.shape[1]), dtype=case.q.dtype),
     }
-
-
-def _rotations(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
-    """[B, T, d_head] twice: cosines and sines of the angles, for heads whose halves are rotated together."""
-    B, _, T, d = case.q.shape
-    rates = 10000.0 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    angles = torch.arange(T, dtype=torch.float64)[:, None] * rates
-    both = torch.cat([angles, angles], dim=-1)[..., :d].expand(B, T, d)
-    return both.cos().to(case.q.dtype), both.sin().to(case.q.dtype)

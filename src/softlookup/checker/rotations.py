@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from softlookup.attention import STEPS
+from softlookup.attention import score as dot_products
 from softlookup.checker.calls import Sketch
 from softlookup.checker.evidence import Evidence
 from softlookup.terms import Case
@@ -74,6 +75,12 @@ def positions_of(case: Case) -> tuple[Tensor, Tensor]:
     """Return the positions of the queries [T_q] and of the keys [T_k]."""
     T_q, T_k = case.q.shape[-2], case.k.shape[-2]
     return torch.arange(T_q) + (T_k - T_q if case.causal == "bottom-right" else 0), torch.arange(T_k)
+
+
+def rotated_scores(q: Tensor, k: Tensor, case: Case, rotation: Rotation) -> Tensor:
+    """[B, H, T_q, T_k]: products of queries and keys, both rotated by their positions."""
+    of_queries, of_keys = positions_of(case)
+    return dot_products(turned(q, rotation, of_queries), turned(k, rotation, of_keys), case)
 
 
 def says_rotation(sketch: Sketch | None) -> bool:

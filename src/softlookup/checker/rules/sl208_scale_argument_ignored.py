@@ -13,6 +13,8 @@ https://github.com/tenstorrent/tt-metal/issues/33304
 from torch import Tensor
 
 from softlookup.attention import scale as scale_scores
+from softlookup.checker.evidence import Evidence, Judgement
+from softlookup.checker.scales import unread_scale
 from softlookup.terms import Case
 
 LINE = ("scale rebound", "scale")
@@ -20,3 +22,9 @@ LINE = ("scale rebound", "scale")
 
 def scale(scores: Tensor, case: Case) -> Tensor:
     return scale_scores(scores, case.but(scale=None))
+
+
+def judge(evidence: Evidence) -> Judgement | None:
+    """An argument of a module's constructor that nothing reads."""
+    name = unread_scale(evidence.sketch) if evidence.sketch is not None else None
+    return None if name is None else Judgement({"argument": name})

@@ -4,6 +4,7 @@ Seen in: https://github.com/lucidrains/x-transformers/issues/190, https://github
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,17 +16,35 @@ from softlookup.terms import Case
 HINTS = ("norm", "cosine", "rsqrt")
 
 
-def VARIANTS(evidence: Evidence) -> Iterator[float]:  # noqa: N802
-    """The temperature that the answers show."""
-    factor = fit_factor(evidence, "plain", lambda scores, case, factor: scores * factor, score)
-    if factor is not None:
-        yield factor
+FORMS = ("each head", "each head, centred", "all heads together")
 
 
-def score(q: Tensor, k: Tensor, case: Case) -> Tensor:
-    unit = torch.nn.functional.normalize
-    return unit(q, dim=-1) @ unit(k, dim=-1).transpose(-2, -1)
+def VARIANTS(evidence: Evidence) -> Iterator[tuple[str, float]]:  # noqa: N802
+    """What is normalised, and the temperature that the answers show."""
+    for form in FORMS:
+        factor = fit_factor(evidence, "plain", lambda s, case, factor: s * factor, partial(_score, form))
+        if factor is not None:
+            yield form, factor
+            return
 
 
-def scale(scores: Tensor, case: Case, variant: float) -> Tensor:
-    return scores * variant
+def score(q: Tensor, k: Tensor, case: Case, variant: tuple[str, float]) -> Tensor:
+    return _score(variant[0], q, k, case)
+
+
+def scale(scores: Tensor, case: Case, variant: tuple[str, float]) -> Tensor:
+    return scores * variant[1]
+
+
+def _score(form: str, q: Tensor, k: Tensor, case: Case) -> Tensor:
+    return _unit(q, form) @ _unit(k, form).transpose(-2, -1)
+
+
+def _unit(x: Tensor, form: str) -> Tensor:
+    """[B, H, T, d] of length 1: over the features of a head, or over those of all heads."""
+    if form == FORMS[1]:
+        x = x - x.mean(dim=-1, keepdim=True)
+    if form != FORMS[2]:
+        return torch.nn.functional.normalize(x, dim=-1)
+    tokens = x.transpose(-3, -2)  # [B, T, H, d]
+    return torch.nn.functional.normalize(tokens.flatten(-2), dim=-1).view(tokens.shape).transpose(-3, -2)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from softlookup.attention import score as dot_products
 from softlookup.checker.evidence import Evidence
 from softlookup.checker.rotations import (
     PAIRINGS,
@@ -17,8 +16,7 @@ from softlookup.checker.rotations import (
     best_rotation,
     likely_rotations,
     measured_base,
-    positions_of,
-    turned,
+    rotated_scores,
 )
 from softlookup.terms import Case
 
@@ -36,5 +34,4 @@ def VARIANTS(evidence: Evidence) -> Iterator[Rotation]:  # noqa: N802
 
 
 def score(q: Tensor, k: Tensor, case: Case, variant: Rotation) -> Tensor:
-    of_queries, of_keys = positions_of(case)
-    return dot_products(turned(q, variant, of_queries), turned(k, variant, of_keys), case)
+    return rotated_scores(q, k, case, variant)

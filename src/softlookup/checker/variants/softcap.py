@@ -16,7 +16,13 @@ HINTS = ("cap", "tanh")
 
 
 def VARIANTS(evidence: Evidence) -> Iterator[float]:  # noqa: N802
-    """The cap that large scores show."""
+    """The cap that a setting holds, else the one that large scores show."""
+    sketch = evidence.sketch
+    settings = sketch.settings.items() if sketch is not None else ()
+    held = [float(v) for path, v in settings if "cap" in path.rpartition(".")[2].lower() and v > 1]
+    if held:
+        yield held[0]
+        return
     factor = fit_factor(
         evidence, "large", lambda scores, case, cap: (scale_scores(scores, case) / cap).tanh() * cap
     )
