@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from framework_targets import NUMPY, definitions, line_of
 from torch import nn
 
 import softlookup
+from softlookup.checker.adapt import Adapter
 from softlookup.checker.calling import WEIGHT
 from softlookup.checker.calls import Backward, Call
 from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.model_files import require_reader
+from softlookup.checker.probes import suite
 from softlookup.checker.target import LocalTarget, open_file
 from softlookup.checker.written_with import library_of
 from softlookup.terms import SoftlookupError
@@ -45,6 +48,17 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls.add_(1)
         return self.drop(self.inner(x))
+
+
+class ProjectedAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        q, k, v = (project(x).unflatten(-1, (2, 16)).transpose(1, 2) for project in projections)
+        return self.out_proj(attend(q, k, v).transpose(1, 2).flatten(2))
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +125,25 @@ def test_numpy_has_no_half_precision_and_no_gradients_and_says_so(in_numpy):
     assert "half precision is not judged in NumPy" in answers[0].failure.message
     assert "NumPy computes no gradients" in answers[1].failure.message
     assert not callee_of(in_numpy.right_attention).differentiable
+
+
+def asks_for_gradients(target):
+    plan = Adapter(target, softlookup.Contract()).plans()[0]
+    return any(probe.backward for probe in suite(plan.abilities, torch.float32))
+
+
+def test_gradients_are_asked_only_of_what_can_pass_them_on(in_numpy):
+    assert asks_for_gradients(LocalTarget(attend))
+    assert not asks_for_gradients(LocalTarget(in_numpy.right_attention))
+    with open_file(in_numpy.__file__) as session:
+        assert not asks_for_gradients(session.target("right_attention"))
+
+
+def test_gradients_are_not_asked_of_a_module_that_cannot_pass_them_on():
+    target = LocalTarget(ProjectedAttention())
+    assert asks_for_gradients(target)
+    target._sketch = replace(target.sketch, differentiable=False)
+    assert not asks_for_gradients(target)
 
 
 def test_an_array_that_is_changed_in_place_is_seen():

@@ -57,6 +57,7 @@ class Sketch:
     parts: dict[str, str] = field(default_factory=dict)  # path of a submodule -> its class
     #: Plain settings of the module, its parts and its config: path -> value, e.g. "num_heads" -> 6.
     settings: dict[str, int | float] = field(default_factory=dict)
+    differentiable: bool = True  # gradients pass through a call; False e.g. for NumPy and ONNX
 
     @property
     def has_weights(self) -> bool:

@@ -67,6 +67,7 @@ class LayerFinder(LayoutFinder):
                 wiring=wiring,
                 grid=layout == _IMAGE,
                 dropout=dropout_of(self.sketch),
+                gradients=self.sketch.differentiable,
             )
             plan = LayerPlan(
                 self.parameters,

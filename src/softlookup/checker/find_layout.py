@@ -103,7 +103,7 @@ class LayoutFinder(Trying):
                         rectangular=rectangular,
                         own_value_width=own_width,
                         one_source=one,
-                        gradients=not packed,
+                        gradients=self.sketch.differentiable and not packed,
                     )
                     plan = Plan(
                         self.parameters,

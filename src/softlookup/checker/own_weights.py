@@ -48,7 +48,7 @@ class Own:
         return matrix, bias
 
     def output(self, context: Tensor) -> Tensor:
-        """[B, H, T_q, d_v] -> [B, T_q, d_out]: merged and through the output projection, when there is one."""
+        """[B, H, T_q, d_v] -> [B, T_q, d_out]: merged and through the output projection, if any."""
         merged = merge_heads(context)
         out = self.plan.wiring.out
         if not out:
@@ -137,7 +137,8 @@ def _cases(own: Own) -> Iterator[tuple[str, Case, Tokens]]:
             )
             if name.endswith("masked"):
                 allowed[..., 2] = 0
-            case = case.but(allowed_mask=allowed.bool())
+            causal = None if can.causal_unless_masked else case.causal
+            case = case.but(allowed_mask=allowed.bool(), causal=causal)
         yield name, case, tokens
 
 

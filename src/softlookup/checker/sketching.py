@@ -14,7 +14,7 @@ from torch import nn
 
 from softlookup.checker.callee import Outside, module_of
 from softlookup.checker.calls import Parameter, Sketch
-from softlookup.checker.frameworks import framework_of
+from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.inside import facts_inside
 
 _KINDS: dict[Any, Literal["positional-only", "positional", "keyword-only", "*args", "**kwargs"]] = {
@@ -60,6 +60,7 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
         weights=seen.weights,
         parts=seen.parts,
         settings=seen.settings,
+        differentiable=_is_differentiable(target),
     )
 
 
@@ -74,6 +75,11 @@ def _outside(target: Any) -> Outside:
     if framework is not None:
         return framework.outside(target)
     return Outside(target if _is_written_down(target) else type(target), **facts_inside(module_of(target)))
+
+
+def _is_differentiable(target: Any) -> bool:
+    """Say whether gradients pass through a call; of a class not yet built, nothing is known against it."""
+    return inspect.isclass(target) or framework_of(target) is None or callee_of(target).differentiable
 
 
 def code_of(target: Any) -> Any:
