@@ -14,6 +14,8 @@ from softlookup.checker.calls import Recorded
 from softlookup.checker.evidence import Observation
 
 FUSED = "scaled_dot_product_attention"
+#: Calls that look up from the first to the last step; some of them project as well.
+_WHOLE = frozenset({FUSED, "multi_head_attention_forward", "_native_multi_head_attention"})
 SOFTMAX = frozenset({"softmax", "log_softmax", "softmin", "sigmoid"})
 EXP = frozenset({"exp", "exp_", "exp2", "logsumexp"})
 
@@ -183,10 +185,10 @@ def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -
     if record.op in _BORROW_SHAPE:
         return Flow(record, sources, sources[0] if sources else frozenset())
     holds = frozenset().union(*sources)
+    if record.op in _WHOLE:
+        return Flow(record, sources, holds | {"q", "k", "v", "scores", "weights"}, "fused")
     if holds & INPUTS and holds & LOOKED_UP and "scores" not in holds:  # an input goes through a projection
         return Flow(record, sources, holds - INPUTS)
-    if record.op == FUSED:
-        return Flow(record, sources, holds | {"q", "k", "v", "scores", "weights"}, "fused")
     if _is_product(record, sources, packed):
         if not any("scores" in source for source in sources):
             return Flow(record, sources, holds | {"q", "k", "scores"}, "scores")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from softlookup.checker.abilities import Abilities
+from softlookup.checker.abilities import Abilities, Probe
+from softlookup.checker.docstrings import documentation, notes_by_parameter, shapes_in
 from softlookup.checker.find_layout import LayoutFinder
 from softlookup.checker.find_tables import TableFinder
 from softlookup.checker.find_wiring import guess_wirings
@@ -13,13 +15,18 @@ from softlookup.checker.layer_plan import LayerPlan
 from softlookup.checker.layouts import axes_of
 from softlookup.checker.plan import Plan
 from softlookup.checker.trying import CannotAdaptError, Trial, cannot_adapt
-from softlookup.checker.weight_names import dropout_of
+from softlookup.checker.weight_names import dropout_of, longest_of
 from softlookup.checker.wiring import Source, Wiring
 
 #: Trials in one go: the likeliest guesses mostly settle it.
 _FIRST = 24
 #: How many guesses are examined when none gives plain attention.
 _KEPT = 3
+
+#: What the width of a model is called in words about its input.
+_WIDTH = re.compile(
+    r"\b((d|dim|n)_(model|embd?|embed)|(model|embed(ding)?|emb|hidden|input|in|e)_(dim|size|features)|num_units)\b"
+)
 
 _IMAGE, _CHANNELS_FIRST = "B d Y X", "B d T"
 
@@ -43,7 +50,10 @@ class LayerFinder(LayoutFinder):
             failures += failed
             right = [trial for trial in ran if trial.error <= self.tolerance]
             if right:
-                return [min(right, key=_generality).plan]
+                best = min(right, key=_generality)
+                more = [trial for trial in ran if _inputs(trial) > _inputs(best)]
+                # Right only while all inputs are one: with inputs of their own it says what is wrong.
+                return self._likeliest(more) if more else [best.plan]
         if not ran:
             raise cannot_adapt(self, failures)
         return self._likeliest(ran)
@@ -51,8 +61,10 @@ class LayerFinder(LayoutFinder):
     def _layer_guesses(self) -> list[Plan]:
         """Every way of calling with every wiring, likely ones first."""
         plans: list[Plan] = []
+        stated = bool({"memory", "k", "v"} & set(self.reading.roles.values()))
         for roles, source in self._role_and_source():
-            for wiring in guess_wirings(self.sketch, source):
+            for guess in guess_wirings(self.sketch, source):
+                wiring = guess.but(asker_stated=stated or source == "self")
                 for layout in self._token_layouts():
                     plans += self._plans_of(roles, wiring, layout)
         return TableFinder(self.target, self.reading, self.declared).with_tables(plans)
@@ -68,6 +80,7 @@ class LayerFinder(LayoutFinder):
                 grid=layout == _IMAGE,
                 dropout=dropout_of(self.sketch),
                 gradients=self.sketch.differentiable,
+                longest=longest_of(self.sketch),
             )
             plan = LayerPlan(
                 self.parameters,
@@ -108,16 +121,11 @@ class LayerFinder(LayoutFinder):
             yield alone
         else:
             yield both
-            yield from self._turned_round(first, known["memory"], others)
+            if known["memory"] in strange or known["memory"] in {"y", "x2", "other"}:
+                # Nothing says which of the two asks: forward(source, target).
+                yield {**others, first: "memory", known["memory"]: "x"}, "cross"
             if known["memory"] in required:
                 yield alone
-
-    def _turned_round(
-        self, first: str, second: str, others: dict[str, str]
-    ) -> Iterator[tuple[dict[str, str], Source]]:
-        """forward(source, target): the second argument may be the one that asks."""
-        if second in {"y", "x2", "other"}:
-            yield {**others, first: "memory", second: "x"}, "cross"
 
     def _token_layouts(self) -> tuple[str, ...]:
         """Layouts of the inputs in the order of likelihood."""
@@ -129,12 +137,23 @@ class LayerFinder(LayoutFinder):
         batch_first = next(
             (v for path, v in self.sketch.settings.items() if path.rpartition(".")[2] == "batch_first"), None
         )
-        if batch_first is not None:
-            return ("B T d",) if batch_first else ("T B d",)
         stated = [layout for layout in self.reading.layouts if not {"H", "G"} & set(axes_of(layout))]
+        own = "batch_first" in self.sketch.settings
+        if batch_first is not None and (own or len({layout for layout in stated if "B" in layout}) != 1):
+            return ("B T d",) if batch_first else ("T B d",)
         if stated:
             return tuple(sorted(stated, key=lambda layout: "B" not in layout)[:1])
+        told = self._told_layouts()
+        if told:
+            return told
         return ("B T d", "T B d", "T d", _CHANNELS_FIRST, _IMAGE)
+
+    def _told_layouts(self) -> tuple[str, ...]:
+        """Layouts in which the words give an input, with the width of the model as its last word."""
+        notes = notes_by_parameter(documentation(self.sketch), self.parameters)
+        inputs = {name for name, role in self.reading.roles.items() if role in {"x", "q", "memory"}}
+        shapes = (shape for name in inputs for shape in shapes_in(_WIDTH.sub("d", notes.get(name, ""))))
+        return tuple(dict.fromkeys(" ".join(shape) for shape in shapes if sorted(shape) == ["B", "T", "d"]))
 
     def _likeliest(self, ran: list[Trial]) -> list[Plan]:
         """One plan for each wiring, in the order of likelihood, all called as the first one is."""
@@ -143,17 +162,21 @@ class LayerFinder(LayoutFinder):
         found: dict[object, Plan] = {}
         for trial in ran:
             plan = trial.plan
-            same_call = (plan.layout, plan.roles, plan.mask) == (first.layout, first.roles, first.mask)
+            wiring = plan.abilities.wiring
+            same_roles = plan.roles == first.roles or not (wiring and wiring.asker_stated)
+            same_call = (plan.layout, plan.mask) == (first.layout, first.mask) and same_roles
             if same_call and plan.abilities.rectangular == first.abilities.rectangular:
-                found.setdefault(plan.abilities.wiring, plan)
+                found.setdefault((wiring, tuple(plan.roles.items())), plan)
         return [self._with_residual(plan) for plan in list(found.values())[:_KEPT]]
 
     def _with_residual(self, plan: Plan) -> Plan:
-        """Say whether the input comes back with the output: with values of 0 nothing else is left."""
+        """Say whether the input comes back with the output: with weights of 0 nothing else is left."""
         case = self.case(plan, "plain")
-        silent = case.but(v=case.v * 0)
+        wiring = plan.abilities.wiring
+        projects = wiring is not None and bool(wiring.out)
+        silent = Probe("silent", case if projects else case.but(v=case.v * 0), out="zero" if projects else "")
         for reading in plan.readings():
-            seen = self.attempt(reading, "silent", case=silent)
+            seen = self.ask(reading, silent)[0]
             if seen.output is not None and float(seen.output.abs().max()) < self.tolerance:
                 return reading
         return plan
@@ -168,6 +191,12 @@ class LayerFinder(LayoutFinder):
             got=f"weights {weights[:400]}; forward({names})",
             hint="wrap it in a module whose forward takes x and whose projections have such names",
         )
+
+
+def _inputs(trial: Trial) -> int:
+    """How many inputs of its own a guess gives."""
+    wiring = trial.plan.abilities.wiring
+    return 0 if wiring is None else ("self", "cross", "three").index(wiring.source)
 
 
 def _likelihood(trial: Trial) -> tuple[bool, int]:
