@@ -15,7 +15,7 @@ _AXES = {
     "G": "g group groups num_groups q_per_kv heads_per_kv",
     "T": "t l s seq seq_len seqlen len length tokens t_q t_k tq tk lq lk l_q l_k q_len k_len kv_len tgt src "
     "tgt_len src_len sq sk s_q s_k m i j time n_q n_k nq nk lkv tkv t_kv positions source target q k "
-    "seq_q seq_k query_len key_len t_source t_target queries keys nodes",
+    "seq_q seq_k query_len key_len t_source t_target queries keys nodes frames num_queries num_tokens",
     "d": "d dim d_k d_v dk dv d_head head_dim hd e ev hs depth c width channels dh d_h dhead headdim "
     "dim_head features d_qk dqk head_size e_head",
     "1": "1",

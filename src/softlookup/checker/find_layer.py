@@ -28,6 +28,9 @@ _WIDTH = re.compile(
     r"\b((d|dim|n)_(model|embd?|embed)|(model|embed(ding)?|emb|hidden|input|in|e)_(dim|size|features)|num_units)\b"
 )
 
+#: Second inputs that may as well be the one that asks: forward(source, target).
+_EITHER = {"y", "x2", "other"}
+
 _IMAGE, _CHANNELS_FIRST = "B d Y X", "B d T"
 
 
@@ -61,7 +64,8 @@ class LayerFinder(LayoutFinder):
     def _layer_guesses(self) -> list[Plan]:
         """Every way of calling with every wiring, likely ones first."""
         plans: list[Plan] = []
-        stated = bool({"memory", "k", "v"} & set(self.reading.roles.values()))
+        answering = {n for n, role in self.reading.roles.items() if role in {"memory", "k", "v"}}
+        stated = bool(answering - _EITHER)
         for roles, source in self._role_and_source():
             for guess in guess_wirings(self.sketch, source):
                 wiring = guess.but(asker_stated=stated or source == "self")
@@ -121,7 +125,7 @@ class LayerFinder(LayoutFinder):
             yield alone
         else:
             yield both
-            if known["memory"] in strange or known["memory"] in {"y", "x2", "other"}:
+            if known["memory"] in strange or known["memory"] in _EITHER:
                 # Nothing says which of the two asks: forward(source, target).
                 yield {**others, first: "memory", known["memory"]: "x"}, "cross"
             if known["memory"] in required:
@@ -138,12 +142,10 @@ class LayerFinder(LayoutFinder):
             (v for path, v in self.sketch.settings.items() if path.rpartition(".")[2] == "batch_first"), None
         )
         stated = [layout for layout in self.reading.layouts if not {"H", "G"} & set(axes_of(layout))]
-        own = "batch_first" in self.sketch.settings
-        if batch_first is not None and (own or len({layout for layout in stated if "B" in layout}) != 1):
+        told = tuple(sorted(stated, key=lambda layout: "B" not in layout)[:1]) or self._told_layouts()
+        own = "batch_first" in self.sketch.settings  # that of a part is no promise of the whole
+        if batch_first is not None and (own or len(told) != 1 or "B" not in told[0]):
             return ("B T d",) if batch_first else ("T B d",)
-        if stated:
-            return tuple(sorted(stated, key=lambda layout: "B" not in layout)[:1])
-        told = self._told_layouts()
         if told:
             return told
         return ("B T d", "T B d", "T d", _CHANNELS_FIRST, _IMAGE)

@@ -87,7 +87,7 @@ class FindingWriter:
                 continue
             try:
                 judgement = rule.judge(self.evidence)
-            except RuntimeError:  # the bug that explains the target cannot itself be run in this dtype
+            except (RuntimeError, IndexError):  # the bug that explains it cannot itself be run on this
                 continue
             if judgement is not None:
                 found.append((entry, judgement))
