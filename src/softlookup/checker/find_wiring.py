@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise, permutations, product
+from itertools import islice, permutations, product
 from math import prod
 
 from softlookup.checker.calls import Sketch
+from softlookup.checker.fused_rows import halves, order_told, thirds, told_groups
 from softlookup.checker.weight_names import (
     Named,
     d_head_of,
+    gates_of,
     heads_of,
     kv_heads_of,
     named_weights,
@@ -66,6 +67,7 @@ def _wirings(sketch: Sketch, source: Source) -> Iterator[Wiring]:
                 yield wiring.but(
                     source=source,
                     zeroed=silent_weights(sketch),
+                    opened=gates_of(sketch),
                     bypassed=norms_around(sketch, wiring.num_heads, wiring.d_head),
                 )
 
@@ -156,7 +158,7 @@ def _apart(roles: Roles, H: int, H_kv: int | None) -> Iterator[Projections]:
             for kv in _matrices(roles["kv"], H):
                 whole = kv[0]
                 d_head = sum(m.rows for m in q) // H
-                for k_rows, v_rows in _halves(whole.rows, d_head):
+                for k_rows, v_rows in halves(whole.rows, d_head):
                     pair = (whole.slot(k_rows),), (whole.slot(v_rows),)
                     yield _joined(q), *pair, (whole.named.word,), True
             continue
@@ -165,30 +167,14 @@ def _apart(roles: Roles, H: int, H_kv: int | None) -> Iterator[Projections]:
                 yield _joined(q), _joined(k), _joined(v), (), False
 
 
-def _halves(rows: int, d_head: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Rows of k and of v in one weight: one after the other, or head by head."""
-    half = rows // 2
-    yield list(range(half)), list(range(half, rows))
-    if d_head and half % d_head == 0 and half > d_head:
-        by_head = [list(range(start, start + d_head)) for start in range(0, rows, d_head)]
-        yield list(chain(*by_head[0::2])), list(chain(*by_head[1::2]))
-
-
-#: "rows: q, then k, then v"
-_ORDER = re.compile(
-    r"(row|fused|pack|concat|stack|order|one (matrix|linear|weight)|side by side)[^.\n]{0,60}"
-    r"\bq\w*\b[^.\n]{0,20}\bk\w*\b[^.\n]{0,20}\bv\w*\b"
-)
-
-
 def _fused(roles: Roles, H: int, H_kv: int | None, words: str) -> Iterator[Projections]:
     role = "qkv" if "qkv" in roles else "packed"
     if len(roles[role]) > 1:  # one for each head
         yield from _fused_by_head(roles[role])
         return
-    stated = role == "qkv" or _ORDER.search(words) is not None
+    stated = role == "qkv" or order_told(words)
     for (whole,) in _matrices(roles[role], H):
-        for parts in _thirds(whole.rows, H, H_kv):
+        for parts in told_groups(list(thirds(whole.rows, H, H_kv)), words):
             for order in permutations(range(3)) if not stated else [(0, 1, 2)]:
                 q, k, v = ((whole.slot(parts[place]),) for place in order)
                 yield q, k, v, (whole.named.word,), stated
@@ -203,35 +189,6 @@ def _fused_by_head(weights: list[Named]) -> Iterator[Projections]:
             first = sum(len(s.places) for s in slots[role])
             slots[role].append(matrix.slot(range(place * third, (place + 1) * third), first))
     yield tuple(slots["q"]), tuple(slots["k"]), tuple(slots["v"]), (weights[0].word,), True
-
-
-def _thirds(rows: int, H: int, H_kv: int | None) -> Iterator[list[list[int]]]:
-    """Rows of the three projections in one weight, in the order in which they lie there."""
-    for shared in [H_kv] if H_kv else [n for n in (1, 2, 3, 4) if n < H and H % n == 0]:
-        yield from _grouped_thirds(rows, H, shared) if shared != H else ()
-    if rows % (3 * H):
-        return
-    d, third = rows // (3 * H), rows // 3
-    yield [list(range(part * third, (part + 1) * third)) for part in range(3)]
-    if H > 1:
-        yield [[h * 3 * d + part * d + j for h in range(H) for j in range(d)] for part in range(3)]
-    yield [[(h * d + j) * 3 + part for h in range(H) for j in range(d)] for part in range(3)]
-
-
-def _grouped_thirds(rows: int, H: int, H_kv: int) -> Iterator[list[list[int]]]:
-    """The same where groups of query heads share a key/value head."""
-    d, rest = divmod(rows, H + 2 * H_kv)
-    if rest:
-        return
-    ends = (0, H * d, (H + H_kv) * d, rows)
-    yield [list(range(a, b)) for a, b in pairwise(ends)]
-    group = H // H_kv + 2  # the queries of a group, then its key and its value
-    lines = [list(range(start, start + d)) for start in range(0, rows, d)]
-    yield [
-        list(chain(*(lines[g * group + n] for g in range(H_kv) for n in range(group - 2)))),
-        list(chain(*(lines[g * group + group - 2] for g in range(H_kv)))),
-        list(chain(*(lines[g * group + group - 1] for g in range(H_kv)))),
-    ]
 
 
 def _matrices(group: list[Named], H: int) -> Iterator[list[_Matrix]]:

@@ -43,7 +43,11 @@ class LayerPlan(Plan):
         """Write the call for a probe; None when the module has no way to be asked this."""
         case = probe.case
         try:
-            outs = {"negated": lambda: -picking(self.wiring), "mixed": lambda: mixing(self.wiring)}
+            outs = {
+                "negated": lambda: -picking(self.wiring),
+                "mixed": lambda: mixing(self.wiring),
+                "zero": lambda: 0 * picking(self.wiring),
+            }
             out = outs[probe.out]().to(case.q.dtype) if probe.out else None
             chosen = chosen_weights(case, out=out)
             call = super().spell(probe, record=record)
@@ -53,6 +57,7 @@ class LayerPlan(Plan):
             return None
         shapes = {weight.name: weight.shape for weight in self.weights}
         silent = {name: torch.zeros(shapes[name], dtype=case.q.dtype) for name in self.wiring.zeroed}
+        silent |= {name: torch.ones(shapes[name], dtype=case.q.dtype) for name in self.wiring.opened}
         return replace(
             call,
             weights=silent | chosen,

@@ -38,8 +38,11 @@ _WIDTH = re.compile(r"(d|dim)_?(head|k|qk|key)|(attention_)?head_(dim|size)|dk|d
 _DROPOUT = re.compile(
     r"((attn|attention|att|resid|proj|hidden)_)?(probs_)?(p_)?p?drop(out)?(_p|_prob|_rate)?", re.I
 )
+_LENGTH = re.compile(r"max_?(seq|len|t$|pos)|block_size|context|ctx", re.I)
+_SHORTEST_TABLE = 16  # a smaller number counts the tokens of a block or window
 #: Numbers that change what is seen and are no projection: 0 while the module is asked.
 _SILENT = re.compile(r"bias|lora|adapter|sink|alibi_param|relative|rel_pos|pos_emb|position_emb", re.I)
+_GATE = re.compile(r"(res_?|layer_?|attn_?|out_?)?(gamma|gate|scale|alpha)(_?\d|_attn|_msa)?", re.I)
 _QK_NORM = re.compile(r"(^|[._])((q|k|qk|query|key)_?(layer)?_?(norm|ln)|(norm|ln)_?(q|k|qk|query|key))")
 
 
@@ -100,6 +103,18 @@ def silent_weights(sketch: Sketch) -> tuple[str, ...]:
     )
 
 
+def gates_of(sketch: Sketch) -> tuple[str, ...]:
+    """Return the learned factors on the output of a layer, which may start at 0: open while it is asked."""
+    return tuple(
+        weight.name
+        for weight in sketch.weights
+        if weight.trained
+        and _GATE.fullmatch(weight.name.rpartition(".")[2])
+        and len([size for size in weight.shape if size > 1]) < 2
+        and "Norm" not in sketch.parts.get(weight.name.rpartition(".")[0], "")
+    )
+
+
 def norms_around(sketch: Sketch, num_heads: int, d_head: int) -> tuple[str, ...]:
     """Return the parts that normalise inputs or outputs: those of queries and keys belong to the lookup."""
     return tuple(
@@ -144,6 +159,18 @@ def dropout_of(sketch: Sketch) -> Dropout | None:
     ]
     parts = [path for path in parts if f"{path}.p" not in sketch.settings]
     return Dropout(tuple(parts), tuple(rates)) if parts or rates else None
+
+
+def longest_of(sketch: Sketch) -> int | None:
+    """Return how many tokens a module's tables are made for: a setting says so, or a square buffer."""
+    named = [
+        value
+        for path, value in sketch.settings.items()
+        if _LENGTH.search(path.rpartition(".")[2]) and type(value) is int and value >= _SHORTEST_TABLE
+    ]
+    fixed = [weight.shape for weight in sketch.weights if not weight.trained and len(weight.shape) > 1]
+    square = [shape[-1] for shape in fixed if shape[-1] == shape[-2] >= _SHORTEST_TABLE]
+    return min(named + square, default=None)
 
 
 def _setting(sketch: Sketch, pattern: re.Pattern[str]) -> int | None:

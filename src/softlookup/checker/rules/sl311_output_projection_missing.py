@@ -27,7 +27,8 @@ def judge(evidence: Evidence) -> Judgement | None:
         sketch = evidence.sketch
         if wiring.num_heads == 1 or sketch is None:
             return None
-        promised = bool(_PROMISES.search(f"{sketch.name} {sketch.doc}"))
+        words = f"{sketch.name} {sketch.doc}"
+        promised = bool(_PROMISES.search(words)) and not _ELSEWHERE.search(words)
         text = "The heads are concatenated and returned; there is no output projection."
         return Judgement({"num_heads": wiring.num_heads}, wrong=promised, summary=text, seen_in=seen)
     if turned is None or turned.output is None or not same(seen.output, turned.output):
@@ -38,4 +39,8 @@ def judge(evidence: Evidence) -> Judgement | None:
 
 _PROMISES = re.compile(
     r"multi[-_ ]?head|\bmha\b|output projection|concat[^.\n]{0,40}(project|linear)|w_?o\b", re.I
+)
+_ELSEWHERE = re.compile(
+    r"output (layer|projection)[^.\n]{0,80}(class|elsewhere|not here|another|caller)|without (an )?output",
+    re.I,
 )
