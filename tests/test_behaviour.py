@@ -15,7 +15,7 @@ from softlookup.checker.behaviour import doubt_about
 from softlookup.checker.sketching import sketch_of
 
 WIDTH, H = 24, 3
-RIGHT = Path(__file__).parent / "right_modules"
+TESTS = Path(__file__).parent
 
 
 class Directions(nn.Module):
@@ -250,6 +250,36 @@ def test_a_projection_that_begins_as_zeros_hides_no_leak() -> None:
     assert not module.out.weight.any()
 
 
+def test_positions_are_given_where_they_turn_out_to_be_needed() -> None:
+    class Turning(Directions):
+        def forward(self, x: Tensor, position_embeddings: tuple[Tensor, Tensor] | None = None) -> Tensor:
+            cos, sin = position_embeddings  # type: ignore[misc]
+            return self.attend(x * cos.mean() + sin.mean())
+
+    assert checked(Turning()).verdict == "clean"
+
+
+def test_a_memory_that_has_to_be_given_is_given() -> None:
+    class Cross(Directions):
+        def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+            """x: [B, T, d], context: [B, T_k, d] what is looked at"""
+            return self.attend(x + context.mean(dim=1, keepdim=True))  # type: ignore[union-attr]
+
+    diagnosis = checked(Cross())
+    assert (diagnosis.verdict, diagnosis.contract.arguments) == ("clean", "x, memory=context")
+    assert any("Cross could not be called" in note.summary for note in diagnosis.notes)
+
+
+def test_words_about_the_whole_module_do_not_say_what_each_of_several_masks_means() -> None:
+    class Several(Directions):
+        """Attention. Where a mask is True, that token is padding and hidden."""
+
+        def forward(self, x: Tensor, mask: Tensor | None = None, value_mask: Tensor | None = None) -> Tensor:
+            return self.attend(x, None if mask is None else ~mask)
+
+    assert checked(Several()).named() == []
+
+
 def test_an_argument_that_is_not_understood_is_named_with_a_wrapper() -> None:
     class Strange(Directions):
         def forward(self, x: Tensor, routing_plan: object, *, zeal: object) -> Tensor:
@@ -316,15 +346,38 @@ def test_right_modules_that_are_more_than_a_lookup_are_clean(
     file: str, name: str, arguments: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
-    diagnosis = checked(getattr(_loaded(file), name)(*arguments))
+    diagnosis = checked(getattr(_loaded(TESTS / "right_modules" / f"{file}.py"), name)(*arguments))
     assert diagnosis.named() == []
 
 
-def _loaded(name: str) -> object:
-    spec = importlib.util.spec_from_file_location(name, RIGHT / f"{name}.py")
+@pytest.mark.parametrize(
+    ("file", "name", "arguments", "expected", "words"),
+    [
+        ("b145_one_small_layer_for_all_heads", "MultiHeadAttention", (WIDTH, H), "unrecognised", "class"),
+        ("b173_regions_marked_on_the_wrong_axis", "ShiftedWindowAttention", (WIDTH, H), "window-ignored",
+         "# bug"),
+        ("b199_fast_path_blanks_padding", "TextEncoder", (WIDTH, 4), "path-mismatch", "self.encoder(src"),
+        ("b200_output_shorter_than_input", "PackedSelfAttention", (WIDTH, H), "path-mismatch", "# bug"),
+    ],
+)  # fmt: skip
+def test_public_reports_whose_projections_do_not_show_the_bug_are_named(
+    file: str, name: str, arguments: tuple[int, ...], expected: str, words: str
+) -> None:
+    """``words``: what is written on the line that the finding points at."""
+    torch.manual_seed(0)
+    path = TESTS / "wild" / f"{file}.py"
+    diagnosis = checked(getattr(_loaded(path), name)(*arguments))
+    assert diagnosis.named() == [expected]
+    line = diagnosis.findings[0].line
+    assert line is not None
+    assert words in path.read_text().splitlines()[line - 1]
+
+
+def _loaded(path: Path) -> object:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module

@@ -85,9 +85,13 @@ def examine(target: Target, contract: Contract) -> Diagnosis:
     found: list[Diagnosis] = []
     for way in Adapter(target, contract).ways():
         found.append(_examine_in(target, way))
-        if not found[-1].clean:
+        if found[-1].verdict in {"named", "unrecognised"}:
             return found[-1]
-    return found[0]
+    ran = [one for one in found if one.verdict != "not-callable"] or found[:1]
+    refused = {f.summary: f for one in found if one.verdict == "not-callable" for f in one.findings}
+    if ran[0].verdict == "not-callable":
+        return ran[0]
+    return replace(ran[0], notes=(*ran[0].notes, *refused.values()))
 
 
 def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:

@@ -12,13 +12,13 @@ from softlookup.checker.calling import one_line
 from softlookup.checker.calls import Answer, Sketch, Target
 from softlookup.checker.plan import leaves
 from softlookup.checker.reading import Reading
-from softlookup.checker.ways import T_MEMORY, T, Tokens, Way
+from softlookup.checker.ways import POSITIONS, T_MEMORY, T, Tokens, Way
 from softlookup.checker.weight_names import d_head_of, heads_of, named_weights
 from softlookup.terms import SoftlookupError
 
-_MOST, _AT_ONCE = 1000, 16  # guesses
+_MOST, _AT_ONCE = 600, 16  # guesses
 #: Required arguments of these roles may have to be given in one of so many forms.
-_FORMS = ({"positions": 3, "rotary": 4}, {"mask": 9, "bias": 2})
+_FORMS = ({"positions": 3, "rotary": 4}, {"mask": 9}, {"bias": 2})
 
 _WIDTH = re.compile(
     r"(d|dim|n)_?(model|emb(d|ed)?|hidden|in)|(embed|hidden|emb|model|in|input)_?(dim|size|features|width)"
@@ -91,14 +91,27 @@ def _ways(sketch: Sketch, reading: Reading, inputs: list[dict[str, str]]) -> Ite
     widths = _widths(sketch, ("q", "qkv", "packed"))
     open_value = None if reading.mask_kind is None else reading.mask_kind == "allowed"
     for roles in inputs:
-        needed = [roles.get(p.name) for p in sketch.parameters if p.required]
-        counts = [max([n for role, n in forms.items() if role in needed], default=1) for forms in _FORMS]
-        styles = list(product(range(counts[0]), range(counts[1])))
+        styles = _styles(sketch, roles)
         for layout, width in product(_token_layouts(sketch, reading), widths):
             for x in _sized(sketch, layout, width):
                 way = Way(sketch.parameters, roles, x, d_head=_d_head(sketch, width), open_value=open_value)
                 for whole in _with_memory(way, _widths(sketch, ("k", "kv", "v"))):
-                    yield from (whole.but(style=style) for style in styles)
+                    yield from (whole.but(style=style, filled=filled) for style, filled in styles)
+
+
+def _styles(sketch: Sketch, roles: dict[str, str]) -> list[tuple[tuple[int, ...], bool]]:
+    """Forms of the arguments that are no inputs, and whether positions are given that may be left out."""
+    found: list[tuple[tuple[int, ...], bool]] = []
+    for filled in (False, True):
+        needed = {
+            roles.get(p.name)
+            for p in sketch.parameters
+            if p.required or (filled and roles.get(p.name) in POSITIONS)
+        }
+        counts = [max([n for role, n in forms.items() if role in needed], default=1) for forms in _FORMS]
+        if not filled or needed & POSITIONS:
+            found += [(style, filled) for style in product(*map(range, counts))]
+    return found
 
 
 def _with_memory(way: Way, widths: list[int]) -> Iterator[Way]:

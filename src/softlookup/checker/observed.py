@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from softlookup.checker.calls import Call, Recorded, Target, Value
+from softlookup.checker.calls import Call, Recorded, Sketch, Target, Value
+from softlookup.checker.docstrings import documentation, notes_by_parameter, polarity_of, polarity_of_name
 from softlookup.checker.find_way import way_to_call
 from softlookup.checker.hiding import Hiding, hidden_tokens, hiding_of, open_value
 from softlookup.checker.perturbing import Perturbed
@@ -27,8 +28,8 @@ class Observed:
     """
 
     def __init__(self, target: Target, reading: Reading, declared: Contract) -> None:
-        self.target, self.reading, self.declared = target, reading, declared
-        self.sketch = target.sketch
+        self.target, self.declared, self.sketch = target, declared, target.sketch
+        self.reading = reading = _surely(reading, target.sketch, declared)
         way = way_to_call(target, reading)
         self.seen = Perturbed(target, way.but(weights=_instead_of_zeros(target)))
         self.swapped = self._in_swapped_layout()
@@ -148,6 +149,16 @@ class Observed:
                 flowing |= set(one.writes)
         named = [one.line for one in reading if one.op in last]
         return named[-1] if named else next((one.line for one in reading), None)
+
+
+def _surely(reading: Reading, sketch: Sketch, declared: Contract) -> Reading:
+    """Forget what True means in a mask where only words about the whole module say so, and it has several."""
+    masks = [p.name for p in sketch.parameters if "mask" in p.name]
+    name = next((name for name, role in reading.roles.items() if role == "mask"), "")
+    note = notes_by_parameter(documentation(sketch), sketch.parameters).get(name, "")
+    if len(masks) < 2 or declared.mask is not None or polarity_of(note) or polarity_of_name(name):
+        return reading
+    return replace(reading, mask_kind=None)
 
 
 def _drops(one: Recorded) -> bool:

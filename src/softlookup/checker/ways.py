@@ -19,6 +19,9 @@ from softlookup.terms import Case
 
 B, T, T_MEMORY = 7, 8, 11
 
+#: Roles of arguments that tell positions: some modules need them although their default is None.
+POSITIONS = frozenset(["rotary", "cos", "sin", "positions"])
+
 
 @dataclass(frozen=True)
 class Tokens:
@@ -75,7 +78,8 @@ class Way:
     x: Tokens
     memory: Tokens | None = None
     d_head: int = 8
-    style: tuple[int, int] = (0, 0)  # which of several plain values positions and masks get, where required
+    style: tuple[int, ...] = (0, 0, 0)  # which of several plain values positions, masks and biases get
+    filled: bool = False  # positions are given although they may be left out
     open_value: bool | None = None  # what a required mask is made of so that it hides nothing
     weights: dict[str, Tensor] = field(default_factory=dict, compare=False)  # given instead of zeros
     path: tuple[int | str, ...] = ()  # where the output sits in the result
@@ -115,19 +119,22 @@ class Way:
                 value = given[name]
             elif role in inputs:
                 value = inputs[role]
-            elif not parameter.required or parameter.kind.startswith("*"):
+            elif parameter.kind.startswith("*") or not (parameter.required or self._fills(role)):
                 continue
             else:
                 values = self._plain(name, role)
                 if not values:
                     return None
-                style = self.style[1] if role in {"mask", "bias"} else self.style[0]
+                style = self.style[{"mask": 1, "bias": 2}.get(role, 0)]
                 value = values[min(style, len(values) - 1)]
             if parameter.kind == "positional-only":
                 args.append(value)
             else:
                 kwargs[name] = value
         return Call(tuple(args), kwargs, weights=self.weights, **options)
+
+    def _fills(self, role: str) -> bool:
+        return self.filled and role in POSITIONS
 
     def _plain(self, name: str, role: str) -> list[Value]:
         """Values of a required argument that is no input, the likeliest first; none when it is strange."""
