@@ -76,6 +76,35 @@ class FunctionCallee:
         return None
 
 
+class PlacedCallee:
+    """A target that is called on a device; one that is bound to another one stays where it is."""
+
+    def __init__(self, callee: Callee, device: torch.device) -> None:
+        self.differentiable = callee.differentiable
+        self.call = callee.call
+        self.weights = callee.weights
+        self._own = callee.device
+        self._given = device
+
+    def device(self) -> torch.device:
+        """Return where tensors have to be."""
+        return self._own() or self._given
+
+
+def placed(callee: Callee, target: Any, device: str) -> PlacedCallee:
+    """Move a target to a device, and hand it its tensors there.
+
+    Raises: ValueError when it is bound to another device, as arrays of other frameworks are to the CPU.
+    """
+    module, wanted = module_of(target), torch.device(device)
+    if module is not None:
+        module.to(wanted)
+    moved = PlacedCallee(callee, wanted)
+    if moved.device().type != wanted.type:
+        raise ValueError(f"it can only be called on {moved.device().type}, and {device} was asked for")
+    return moved
+
+
 class _Holder(nn.Module):
     """A module around a call, so that a bound method too can be given other weights."""
 

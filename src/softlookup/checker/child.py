@@ -29,10 +29,15 @@ def main() -> None:
     channel.sendall(pack_frame({"at": "import torch"}))
     from softlookup.checker.serving import Server
 
-    _limit_memory(order["memory_bytes"])
+    if not _on_accelerator(order["device"]):  # a driver maps far more addresses than it uses memory
+        _limit_memory(order["memory_bytes"])
     sys.argv = [order["file"]]
-    Server(channel, order["file"], _limits_in_words(order)).run()
+    Server(channel, order["file"], _limits_in_words(order), order["device"]).run()
     os._exit(0)  # without the target's exit handlers
+
+
+def _on_accelerator(device: str) -> bool:
+    return device.partition(":")[0] not in {"", "cpu"}
 
 
 def _import_this_package(folder: str) -> None:

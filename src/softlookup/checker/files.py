@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ def check_file(
     contract: Contract,
     init: dict[str, object] | None = None,
     timeout: float = 60.0,
+    device: str | None = None,
 ) -> FileReport:
     """Check one file, or one definition in it.
 
@@ -38,12 +40,18 @@ def check_file(
     contract: what is declared about the targets
     init: arguments of a class's constructor
     timeout: seconds of wall time for everything the file does
+    device: where the targets are called, e.g. "cuda"; None is the CPU. The verdict is made on the CPU.
 
-    Raises: SoftlookupError when there is no such file or name, when nothing in it looks like attention, or
-        when a package is missing that reads such a file.
+    Raises: SoftlookupError when there is no such file or name, when nothing in it looks like attention, when
+        a package is missing that reads such a file, or when torch does not see the device.
     """
     require_reader(path)
-    child = launch(path, Limits(wall_seconds=timeout))  # before torch is imported here
+    if device is not None:
+        from softlookup.checker.devices import require_device
+
+        require_device(device)
+    limits = Limits(wall_seconds=timeout, device=device or "")
+    child = launch(path, limits)  # before torch is imported here
     work = _FileCheck(path, child, contract, init or {})
     try:
         import torch
@@ -125,7 +133,7 @@ class _FileCheck:
         left = self.child.deadline - time.monotonic()
         if left < _LEAST_SECONDS:
             return False
-        self.child = launch(self.path, Limits(wall_seconds=left))
+        self.child = launch(self.path, replace(self.child.limits, wall_seconds=left))
         self._session()
         return True
 

@@ -158,18 +158,19 @@ class LayerFinder(LayoutFinder):
         return tuple(dict.fromkeys(" ".join(shape) for shape in shapes if sorted(shape) == ["B", "T", "d"]))
 
     def _likeliest(self, ran: list[Trial]) -> list[Plan]:
-        """One plan for each wiring, in the order of likelihood, all called as the first one is."""
+        """One plan for each wiring, likely ones first, called as the first one is, or the other way round."""
         ran = sorted(ran, key=_likelihood)
         first = ran[0].plan
-        found: dict[object, Plan] = {}
+        found: dict[tuple[str, ...], dict[Wiring | None, Plan]] = {}
         for trial in ran:
             plan = trial.plan
             wiring = plan.abilities.wiring
             same_roles = plan.roles == first.roles or not (wiring and wiring.asker_stated)
             same_call = (plan.layout, plan.mask) == (first.layout, first.mask) and same_roles
             if same_call and plan.abilities.rectangular == first.abilities.rectangular:
-                found.setdefault((wiring, tuple(plan.roles.items())), plan)
-        return [self._with_residual(plan) for plan in list(found.values())[:_KEPT]]
+                found.setdefault(tuple(plan.roles.values()), {}).setdefault(wiring, plan)
+        kept = [plan for group in found.values() for plan in list(group.values())[:_KEPT]]
+        return [self._with_residual(plan) for plan in kept]
 
     def _with_residual(self, plan: Plan) -> Plan:
         """Say whether the input comes back with the output: with weights of 0 nothing else is left."""

@@ -39,6 +39,8 @@ _POLL_SECONDS = 0.05  # how soon the end of the child is noticed when nothing ar
 _BEFORE_THE_FILE = ("start Python", "import torch")
 _ALLOWED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
+_CHOOSE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+
 
 class TargetError(SoftlookupError):
     """The code under test could not be run: one line that says why."""
@@ -54,6 +56,7 @@ class Limits:
 
     wall_seconds: float = 60.0  # from launch to the last answer
     memory_bytes: int = 8192 * MIB  # address space beyond what torch itself takes
+    device: str = ""  # where the target is called; "": the CPU, and no accelerator is seen
     file_bytes: int = 64 * MIB  # size of any one file it writes, its printed output included
 
     @property
@@ -142,7 +145,7 @@ class Child:
                 stdout=output,
                 stderr=output,
                 cwd=self.folder,
-                env=_environment(self.folder),
+                env=_environment(self.folder, self.limits.device),
                 pass_fds=[channel.fileno()],
                 start_new_session=True,
             )
@@ -254,12 +257,13 @@ class Child:
         return int(found.group(1)) if found else None
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, device: str) -> dict[str, str]:
     allowed = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     # No accelerator: the probes are tiny, and code that asks for one then takes the path that we check.
-    own = {"HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": "", MARK: folder.name}
-    return {**allowed, **threads, **own}
+    own = {"HOME": str(folder), "TMPDIR": str(folder), MARK: folder.name}
+    chosen = {name: os.environ[name] for name in _CHOOSE_DEVICES if name in os.environ}
+    return {**allowed, **threads, **own, **(chosen if device else {"CUDA_VISIBLE_DEVICES": ""})}
 
 
 def _signal_name(number: int) -> str:

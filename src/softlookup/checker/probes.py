@@ -238,7 +238,7 @@ def _half_probes(can: Abilities, square: Sizes, dtype: torch.dtype) -> list[Prob
     wide = build.sizes(T_q=9, T_k=33, d_head=32)
     # Sums over many keys show where they are kept in half precision.
     many = build.sizes(
-        B=1, H=2 if can.grouped else 1, H_kv=1, T_q=3 if can.rectangular else 65, T_k=515, d_head=32
+        B=1, H=2 if can.grouped else 1, H_kv=1, T_q=12 if can.rectangular else 65, T_k=515, d_head=32
     )
     if can.longest:
         many = replace(many, T_q=min(many.T_q, can.longest), T_k=min(many.T_k, can.longest))

@@ -19,9 +19,10 @@ import torch
 from torch import nn
 
 from softlookup.checker import wire
-from softlookup.checker.callee import Callee
+from softlookup.checker.callee import Callee, placed
 from softlookup.checker.calling import failure_of, make_call
 from softlookup.checker.calls import Failure, Sketch
+from softlookup.checker.constructing import instance_of, is_factory, made
 from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.frameworks.onnx_models import OnnxFile
 from softlookup.checker.guard import SIZES, pack_frame
@@ -34,11 +35,12 @@ MODULE_NAME = "softlookup_target"
 class Server:
     """Loads the file and answers one request at a time."""
 
-    def __init__(self, channel: socket.socket, file: str, limits: dict[str, str]) -> None:
+    def __init__(self, channel: socket.socket, file: str, limits: dict[str, str], device: str = "") -> None:
         torch.set_num_threads(1)
         self._channel = channel
         self._file = file
         self._limits = limits
+        self._device = device  # "": each target stays where it is
         self._module = ModuleType(MODULE_NAME)
         self._targets: list[Callee] = []
 
@@ -63,7 +65,9 @@ class Server:
             return self._read_model()
         beside = os.path.dirname(self._file)
         package, root = _package_of(beside)
-        sys.path[:0] = [beside, root]  # as when it runs as a script: siblings come first
+        # As when it runs as a script: siblings come first. A part of a package is imported as such, and a
+        # sibling may have the package's own name.
+        sys.path[:0] = [root, beside] if package else [beside]
         loader = SourceFileLoader(f"{package}{MODULE_NAME}", self._file)
         spec = importlib.util.spec_from_loader(loader.name, loader)
         assert spec is not None
@@ -106,7 +110,8 @@ class Server:
         try:
             target = _found(self._module, name, init)
             sketch = sketch_of(target, name)
-            self._targets.append(callee_of(target))
+            callee = callee_of(target)
+            self._targets.append(placed(callee, target, self._device) if self._device else callee)
         except BaseException as error:
             self._send({"failure": vars(self._failure(error))})
             return
@@ -114,7 +119,7 @@ class Server:
 
     def _tell_weights(self, number: int) -> None:
         tensors = wire.Tensors()
-        found = {name: t for name, t in self._targets[number].weights().items() if wire.travels(t)}
+        found = {name: t.cpu() for name, t in self._targets[number].weights().items() if wire.travels(t)}
         self._send({"weights": wire.write_value(found, tensors)}, tensors.pack())
 
     def _perform(self, number: int, calls: list[Any], tensors: bytes) -> None:
@@ -174,15 +179,12 @@ def _found(module: ModuleType, name: str, init: dict[str, Any] | None) -> Any:
     for part in name.split("."):
         bound = not isinstance(inspect.getattr_static(target, part, None), (staticmethod, classmethod))
         if inspect.isclass(target) and bound:
-            target = _built(target, init)
+            target = instance_of(target, init or {})
         target = getattr(target, part)
     if inspect.isclass(target):
-        target = _built(target, init)
+        target = instance_of(target, init or {})
+    if is_factory(target):
+        return made(target)
     if not callable(target) and framework_of(target) is None:
         raise TypeError(f"it cannot be called, being of type {type(target).__name__}")
     return target
-
-
-def _built(cls: type, init: dict[str, Any] | None) -> Any:
-    built = cls(**(init or {}))
-    return built.eval() if isinstance(built, nn.Module) else built
