@@ -15,7 +15,7 @@ from torch import Tensor
 from softlookup import catalog
 from softlookup.attention import STEPS, Steps
 from softlookup.checker.calls import Failure
-from softlookup.checker.evidence import Evidence, Judgement, Observation
+from softlookup.checker.evidence import AROUND, Evidence, Judgement, Observation
 from softlookup.terms import Case, Contract
 
 #: The rules that a black-box function can show. The names are the contract with users.
@@ -93,6 +93,10 @@ FORWARD = [
     for name, entry in RULES.items()
     if any(_defined_here(entry.load(), step) for step in ("around", *STEP_NAMES))
 ]
+#: Rules about what a module does before and after the lookup; tests/kill shows them on modules.
+AROUND_IT = [
+    name for name, entry in RULES.items() if any(_defined_here(entry.load(), step) for step in AROUND)
+]
 JUDGED = [name for name, entry in RULES.items() if hasattr(entry.load(), "judge")]
 SHOWN = [name for name, entry in RULES.items() if hasattr(entry.load(), "mutant")]
 
@@ -159,6 +163,8 @@ def cases() -> list[Case]:
         "window padding": _case(square, 9, window=3, causal="top-left", allowed_mask=pad),
         "documents": _case(square, 10, document_ids=documents, causal="top-left"),
         "scale": _case(square, 11, scale=0.9),
+        "masked target": _case(square, 14, target_mask=_padding([2, 4], 5)[:, 0, 0]),
+        "both masked": _case(square, 14, target_mask=_padding([2, 4], 5)[:, 0, 0], allowed_mask=pad),
         "long": _case("1 2 1 269 269 8 4", 12),
     }
     return [case.but(name=name) for name, case in found.items()]
@@ -254,13 +260,14 @@ def test_no_rule_imports_a_rule_or_a_probe(name):
     ours = {module for module in imported if module.startswith("softlookup") and ".masks." not in module}
     steps = {"softlookup.attention", "softlookup.terms"}
     evidence = {"softlookup.checker.calls", "softlookup.checker.evidence"}
-    assert ours <= steps | evidence
+    modules = {"softlookup.checker.projecting", "softlookup.checker.wiring", "softlookup.checker.dropping"}
+    assert ours <= steps | evidence | modules
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_replaces_a_step_or_judges_and_shows_its_bug(name):
     module = RULES[name].load()
-    assert name in FORWARD or (hasattr(module, "judge") and hasattr(module, "mutant"))
+    assert name in FORWARD + AROUND_IT or (hasattr(module, "judge") and hasattr(module, "mutant"))
 
 
 # --- forward mutants ---------------------------------------------------------------------------------------

@@ -15,13 +15,17 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from softlookup.attention import STEPS
 from softlookup.checker.evidence import Evidence, Judgement, same
 from softlookup.terms import Case
 
 LINE = ("over tokens", "project", "score")
 FOLLOWS_OTHERS = True
 EXPLAINS = "padding"
+ALONE = True
+
+
+def around(run: Callable[[Case], tuple[Tensor, Tensor]], case: Case) -> tuple[Tensor, Tensor]:
+    return run(case.but(v=case.v - case.v.mean(dim=-2, keepdim=True)))  # over every token, real or not
 
 
 def judge(evidence: Evidence) -> Judgement | None:
@@ -35,13 +39,3 @@ def judge(evidence: Evidence) -> Judgement | None:
         return None
     moved = float((short.output[real] - long.output[:, :, :T_q][real]).abs().max())
     return Judgement({"real tokens move by": moved}, seen_in=long)
-
-
-def mutant() -> Callable[..., Tensor]:
-    def attend(
-        q: Tensor, k: Tensor, v: Tensor, allowed_mask: Tensor | None = None, is_causal: bool = False
-    ) -> Tensor:
-        centred = v - v.mean(dim=-2, keepdim=True)  # over every token, real or not
-        return STEPS(Case(q, k, centred, allowed_mask, causal="top-left" if is_causal else None))[0]
-
-    return attend
