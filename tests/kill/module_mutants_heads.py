@@ -215,6 +215,7 @@ PROJECTIONS = {
             "self._project(key, 2)",
             "self._project(value, 2)",
             "self._project(value, 1)",
+            shows="v = self._project(value, 1)",
         ),
         patch("vit_qkv", "qkv[0], qkv[1], qkv[2]", "qkv[0], qkv[2], qkv[1]", shows="qkv = self.qkv(x)"),
         patch(

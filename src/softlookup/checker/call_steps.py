@@ -158,7 +158,7 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "slice": lambda f: f.op == "__getitem__" and _made_of(f, "k", "v", "kv", "memory"),
     "pick": lambda f: f.op in _PICK and "k" in f.holds and len(f.sources) > 1,
     "repeat_kv_heads": lambda f: f.op in _REPEAT and _made_of(f, "k", "v"),
-    "restride": lambda f: f.op == "as_strided" and bool(f.holds & LOOKED_UP),
+    "restride": lambda f: f.op == "as_strided" and bool(f.holds & (LOOKED_UP | INPUTS)),
     "cut": lambda f: f.op in _CUT and bool(f.holds & LOOKED_UP),
     "over samples": _merges_samples,
     "over tokens": _merges_tokens,

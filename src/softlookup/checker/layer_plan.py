@@ -12,9 +12,10 @@ from softlookup.checker.abilities import Probe
 from softlookup.checker.calling import WEIGHT
 from softlookup.checker.calls import Answer, Backward, Call, Value, Weight
 from softlookup.checker.layouts import arrange, restore
-from softlookup.checker.plan import LEAVE_OUT, Plan, cotangent_of, leaves
+from softlookup.checker.plan import LEAVE_OUT, Plan, cotangent_of
 from softlookup.checker.projecting import shown_heads, split_heads
 from softlookup.checker.remembering import ByIdentity
+from softlookup.checker.results import leaves
 from softlookup.checker.spelling import sizes_of
 from softlookup.checker.wiring import Wiring, chosen_weights, mixing, picking, read_matrix, tokens_of
 from softlookup.terms import Case

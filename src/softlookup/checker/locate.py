@@ -188,7 +188,9 @@ class _Search(Search):
             readers = {reader.op for reader in self.flow.readers(flow)}
             if not readers or not readers <= _SAFE_TO_CUT:
                 return flow.line
-        return self.text.backward()
+        made = (flow.line for flow in self.flow.flows if flow.holds & LOOKED_UP)
+        without = (self.text.without_gradients(line) for line in made)
+        return next((line for line in without if line), None) or self.text.backward()
 
 
 #: Step -> how it is found when no single recorded call is that step.

@@ -170,6 +170,15 @@ class SourceLines:
                 return max(first & second, default=function.lineno)
         return None
 
+    def without_gradients(self, line: int) -> int | None:
+        """The ``with torch.no_grad()`` that a line lies in."""
+        for node in _in_order(self._target):
+            if isinstance(node, ast.With) and _covers(node, line):
+                asked = {_called(n) for item in node.items for n in ast.walk(item) if isinstance(n, ast.Call)}
+                if asked & {"no_grad", "inference_mode"}:
+                    return node.lineno
+        return None
+
     def _statement(self, line: int) -> ast.AST:
         covering = [n for n in _in_order(self._tree) if isinstance(n, ast.stmt) and _covers(n, line)]
         return covering[-1] if covering else ast.Pass()

@@ -19,6 +19,7 @@ from torch import Tensor
 from softlookup.checker.calls import Recorded
 from softlookup.checker.evidence import Evidence
 from softlookup.checker.projecting import project as projected
+from softlookup.checker.wiring import tokens_of
 from softlookup.terms import Case
 
 LINE = ("fused cut", "cut fused")
@@ -29,10 +30,11 @@ def VARIANTS(evidence: Evidence) -> Iterator[str]:  # noqa: N802
     wiring = evidence.wiring
     if wiring is None or (wiring.fused and not wiring.order_stated):
         return
-    if not wiring.fused:  # three weights that the code itself fuses
-        yield from _REGROUPED if wiring.num_kv_heads == wiring.num_heads > 1 else ()
-        return
     apart = wiring.q[0].parameter != wiring.k[0].parameter  # only keys and values share a weight
+    if wiring.num_kv_heads == wiring.num_heads > 1 and not (wiring.fused and apart):
+        yield from _REGROUPED
+    if not wiring.fused:  # three weights that the code itself fuses
+        return
     yield from ("".join(order) for order in permutations("qkv") if order != tuple("qkv") and not apart)
     yield from ("qvk", "qkk", "qvv") if apart else ("qkk", "qvv", "kkv", "qqv")
 
@@ -40,8 +42,8 @@ def VARIANTS(evidence: Evidence) -> Iterator[str]:  # noqa: N802
 def project(case: Case, variant: str) -> tuple[Tensor, Tensor, Tensor]:
     if variant in _REGROUPED:
         return _regrouped(projected(case), case.wiring.num_heads, variant)
-    found = dict(zip("qkv", projected(case), strict=True))
-    q, k, v = (found[role] for role in variant)
+    tokens = tokens_of(case)
+    q, k, v = (tokens.projected(role, table=cut) for role, cut in zip("qkv", variant, strict=True))
     return q, k, v
 
 

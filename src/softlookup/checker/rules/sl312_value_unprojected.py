@@ -15,7 +15,7 @@ from softlookup.checker.projecting import project as projected
 from softlookup.checker.wiring import tokens_of
 from softlookup.terms import Case
 
-LINE = ("mix",)
+LINE = ("raw values", "mix")
 
 
 def project(case: Case) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,15 +9,23 @@ Fix: queries from the target, keys and values from the memory: `self.k_proj(memo
 Seen in: https://github.com/rexrex9/nlp_torchtext/pull/2
 """
 
+from collections.abc import Iterator
+
 from torch import Tensor
 
+from softlookup.checker.evidence import Evidence
 from softlookup.checker.projecting import project as projected
 from softlookup.checker.wiring import tokens_of
 from softlookup.terms import Case
 
 LINE = ("crossed", "from target")
-#: Which projections were given the target; "swapped": queries from the memory, the others from the target.
-VARIANTS = ("v", "k", "kv", "swapped")
+
+
+def VARIANTS(evidence: Evidence) -> Iterator[str]:  # noqa: N802
+    """Which projections were given the target; all the wrong way round, where names say which input asks."""
+    yield from ("v", "k", "kv")
+    if evidence.wiring is not None and evidence.wiring.asker_stated:
+        yield "swapped"
 
 
 def project(case: Case, variant: str) -> tuple[Tensor, Tensor, Tensor]:
