@@ -12,6 +12,7 @@ from itertools import chain
 
 from softlookup.checker.call_steps import CALLS
 from softlookup.checker.calls import Sketch
+from softlookup.checker.dataflow import LOOKED_UP
 from softlookup.checker.evidence import Observation
 from softlookup.checker.locate_projections import Search
 
