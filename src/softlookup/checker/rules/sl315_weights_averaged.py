@@ -10,6 +10,7 @@ Seen in: https://github.com/facebookresearch/fairseq/issues/3365; by documented 
 https://github.com/pytorch/pytorch/issues/34537
 """
 
+import re
 from collections.abc import Callable
 
 import torch
@@ -23,7 +24,7 @@ LINE = ("average", "normalize")
 
 
 def judge(evidence: Evidence) -> Judgement | None:
-    for seen in evidence.observations:
+    for seen in sorted(evidence.observations, key=lambda seen: not _of_each_head(seen.probe)):
         given, case = seen.weights, seen.case
         if given is None or case.q.dim() != 4 or case.q.shape[1] == 1 or given.numel() == 0:
             continue
@@ -33,9 +34,17 @@ def judge(evidence: Evidence) -> Judgement | None:
             continue
         real = seen.real_rows.all(dim=1)  # [B, T_q]
         if torch.allclose(given[real].double(), mean[real], rtol=1e-3, atol=1e-3):
+            promised = evidence.contract.weights == "per head" or _of_each_head(seen.probe)
             facts = {"heads": case.q.shape[1], "shape of the weights": list(given.shape)}
-            return Judgement(facts, wrong=evidence.contract.weights == "per head", seen_in=seen)
+            return Judgement(facts, wrong=promised, seen_in=seen)
     return None
+
+
+def _of_each_head(probe: str) -> bool:
+    """Say whether a switch such as ``need_head_weights`` was on: "path-KIND-SWITCH"."""
+    return bool(
+        re.fullmatch(r"path-\w+-\w*(per_|each_)?heads?_(weights|attn|attentions?|scores|maps?)", probe)
+    )
 
 
 def mutant() -> Callable[..., tuple[Tensor, Tensor]]:
