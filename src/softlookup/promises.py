@@ -62,7 +62,7 @@ def written_out(
 
 def _causal_names(target: Any) -> tuple[str | None, str | None]:
     """Return the parameters that ask for causal attention: of the call, and of a class's constructor."""
-    from softlookup.checker.reading import role_of
+    from softlookup.checker.parameter_roles import role_of
     from softlookup.checker.sketching import sketch_of
 
     sketch = sketch_of(target)

@@ -29,7 +29,7 @@ from softlookup.checker.explaining import Explanation, Look, explain_forward, lo
 from softlookup.checker.find_way import NoWayError
 from softlookup.checker.findings import FindingWriter
 from softlookup.checker.hypotheses import known_variants, singles
-from softlookup.checker.not_callable import not_callable
+from softlookup.checker.refusing import not_callable
 from softlookup.checker.target import LocalTarget
 from softlookup.checker.trying import CannotAdaptError
 from softlookup.terms import Contract, Diagnosis, Verdict

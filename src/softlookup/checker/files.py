@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.checker.model_files import require_reader
-from softlookup.checker.not_callable import not_callable
+from softlookup.checker.refusing import not_callable
 from softlookup.terms import Contract, Diagnosis, FileReport, Skipped, SoftlookupError
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ def _promises_attention(sketch: Sketch) -> bool:
 
 def _not_attention(sketch: Sketch) -> str | None:
     """Why a definition is not worth a call, judged by its signature; None when it is."""
-    from softlookup.checker.reading import read, role_of
+    from softlookup.checker.parameter_roles import role_of
+    from softlookup.checker.reading import read
 
     roles = set(read(sketch).roles.values())
     if {"q", "k", "v"} <= roles or "qkv" in roles:

@@ -10,8 +10,8 @@ import torch
 
 from softlookup.checker.calling import one_line
 from softlookup.checker.calls import Answer, Sketch, Target
-from softlookup.checker.plan import leaves
 from softlookup.checker.reading import Reading
+from softlookup.checker.results import leaves
 from softlookup.checker.ways import POSITIONS, T_MEMORY, T, Tokens, Way
 from softlookup.checker.weight_names import d_head_of, heads_of, named_weights
 from softlookup.terms import SoftlookupError

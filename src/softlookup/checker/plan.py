@@ -15,6 +15,7 @@ from softlookup.checker.calls import Answer, Backward, Call, Parameter, Target, 
 from softlookup.checker.evidence import Observation
 from softlookup.checker.layouts import arrange, arrange_mask, axes_of, read_weights, restore
 from softlookup.checker.plain_values import values_by_role
+from softlookup.checker.results import leaves, path_of
 from softlookup.checker.spelling import MaskSpelling, sizes_of
 from softlookup.terms import Case, Contract
 
@@ -114,6 +115,8 @@ class Plan:
 
     def _mask_value(self, name: str, required: bool, probe: Probe) -> Value:
         spelling, case = self.mask, probe.case
+        if "bias" in self.roles.values():  # the bias goes there, and not into an additive mask as well
+            case = case.but(additive_bias=None)
         if spelling is None or name != spelling.parameter:
             return None if required else LEAVE_OUT
         biased = spelling.kind == "additive" and case.additive_bias is not None
@@ -270,35 +273,6 @@ class _CannotSayError(Exception):
 
 
 LEAVE_OUT = object()
-
-
-def leaves(result: Value) -> list[Tensor]:
-    """Return the tensors of a nested result, in order."""
-    if isinstance(result, Tensor):
-        return [result]
-    if isinstance(result, dict):
-        return [leaf for value in result.values() for leaf in leaves(value)]
-    if isinstance(result, list | tuple):
-        return [leaf for value in result for leaf in leaves(value)]
-    return []
-
-
-def path_of(result: Value, wanted: Tensor, path: tuple[int | str, ...] = ()) -> tuple[int | str, ...] | None:
-    """Return where a tensor sits in a nested result."""
-    if result is wanted:
-        return path
-    items = (
-        result.items()
-        if isinstance(result, dict)
-        else enumerate(result)
-        if isinstance(result, list | tuple)
-        else ()
-    )
-    for key, value in items:
-        found = path_of(value, wanted, (*path, key))
-        if found is not None:
-            return found
-    return None
 
 
 def cotangent_of(case: Case) -> Tensor:

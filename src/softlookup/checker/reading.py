@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from softlookup.checker.calls import Parameter, Sketch
+from softlookup.checker.calls import Sketch
 from softlookup.checker.docstrings import (
     documentation,
     free_shape,
@@ -25,54 +25,11 @@ from softlookup.checker.docstrings import (
     polarity_of_name,
     shapes_in,
 )
+from softlookup.checker.parameter_roles import roles_of
 from softlookup.checker.scales import declared_scale
 
-#: What may follow the name of q, k or v.
-_FORM = r"_states?|_layer|_heads?|_proj|_vecs?|s|_in|_h|_tensor|h"
-
-#: role -> what a parameter of that role is called. The first match wins, so the order matters.
-_ROLES = {
-    "qkv": r"(packed_?)?(qkv|q_k_v)(_packed|_states)?|packed",
-    "need_weights": r"(return|need|output|with|get)_(attn_|attention_)?"
-    r"(weights?|attn|attentions?|scores|probs|maps?|p)",
-    "kv_heads": r"(n|num|nb|number_of)_?(kv|key_value)_?heads?|h_?kv|kv_heads",
-    "heads": r"(n|num|nb|number_of)_?(q_)?_?heads?|heads|nhead|h|num_q_heads",
-    "training": r"(is_)?train(ing)?|deterministic",
-    "dropout": r"(attn_|attention_)?(dropout|drop|p_?drop)(_p|_rate|_prob|_ratio)?|p|drop_prob",
-    "gqa": r"enable_gqa|gqa",
-    "causal": r"(is_|use_|apply_)?(causal)|(is_|use_|apply_)causal_?(mask|masking)|autoregressive|is_decoder",
-    "temperature": r"temperature|temp|tau",
-    "scale": r"(softmax_|sm_|attn_|attention_|qk_|score_|logit_)?(scale|scaling)(_factor)?",
-    "window": r"(sliding_|local_|attn_|attention_|left_)?(window)(_size|_len|_length|_left)?|w",
-    "documents": r"(q_|kv_)?(doc|document|seg|segment|seq|sequence|example|sample|pack)"
-    r"_?(ids?|idx|index|indices)|documents|segments",
-    "lengths": r"(key_|k_|kv_|seq_|src_|source_|memory_|mem_|valid_|actual_|x_)?_?"
-    r"(lens?|lengths?|seq_?lens?)|seqlens?(_k)?",
-    "sink": r".*sinks?(_.*)?",
-    "unused": r"(attn_|attention_)?drop(out)?_mask|(layer_)?head_mask|rng|generator|seed",
-    "target_mask": r"(query|queries|q|tgt|trg|target|dec|decoder)_?(valid_)?(lens?|lengths?|seq_?lens?)",
-    "mask": r".*mask.*|keep|visible|allowed|valid|is_pad|is_real|blocked|not_pad|pad",
-    "bias": r"(attn_|attention_|position_|pos_|rel_pos_|relative_|rel_|additive_|score_|alibi_)?_?bias|alibi",
-    "slopes": r"(alibi_)?slopes?",
-    "block": r"(q_|k_|kv_|key_|query_)?(block|chunk|tile)(_size|_len|_q|_k|_m|_n)?|b[rc]",
-    "layer": r"module|layer|attn_module|attn_layer|mod",
-    "q": rf"(x|h|inputs?)?_?(q|query|queries|qs)({_FORM})?|targets?|tgt|query_input",
-    "k": rf"(x|h|inputs?)?_?(k|key|keys|ks)({_FORM}|_cache|t|_t|_transposed)?",
-    "v": rf"(x|h|inputs?)?_?(v|value|values|vs)({_FORM}|_cache)?",
-    "x": r"x|z|inputs?|hidden(_states?)?|embeddings?|tokens|embeds|input_tensor|(input_)?features|feats?",
-    "cos": r"(rope_|rotary_)?(freqs_)?cos(_cached|ine)?",
-    "sin": r"(rope_|rotary_)?(freqs_)?sin(_cached|e)?",
-    "rotary": r"(pos|position|rotary|rope)_?(pos_?)?(emb|embs|embeddings?|freqs)|rope|freqs(_cis)?",
-    "positions": r"((cache|input)_)?pos(ition)?s?(_?(ids?|idx|index|indices))?|start_pos(ition)?|offset",
-    "memory": r"(encoder|enc|memory|mem|context|ctx|cross|source|src|cond|image|text|key_value|kv|media)"
-    r"(_?(hidden_?states?|states?|outputs?|out|seq|sequence|tokens|embeds?|embeddings?|features?|inputs?"
-    r"|x|bank|hidden))?|(x|inputs?)_(kv|context|memory|src|source|enc)|y",
-    "cache": r".*(cache|past).*|incremental_state",
-}
-_ROLE_PATTERNS = {role: re.compile(pattern, re.I) for role, pattern in _ROLES.items()}
-
-
 _OF_MEMORY = re.compile(r"enc|context|ctx|mem|cross|src|source|cond", re.I)
+_CROSS = re.compile(r"_?(is_)?cross(_attn|_attention)?")  # a switch of the module itself
 _OF_TARGET = re.compile(r"^(q|query|queries|x|tgt|trg|target|dec|decoder|latents?)_", re.I)
 _BETWEEN = re.compile(r"att", re.I)  # who may look at whom: not which tokens are padding
 
@@ -111,19 +68,28 @@ class Reading:
     window_counts: str | None = None  # "keys" (itself included) or "lookback"
     words: str = ""  # name and documentation, for the variants to recognise themselves
 
-    def uses(self, parameters: Sequence[Parameter]) -> list[Use]:
+    def uses(self, sketch: Sketch) -> list[Use]:
         """Return the uses that a module promises: without and with its memory, each with every mask of it."""
+        built_for_memory = _built_for_memory(sketch)
         masks = [name for name, role in self.roles.items() if role == "mask"]
         memory = next((name for name, role in self.roles.items() if role == "memory"), None)
         if memory is None:
             return [Use(mask) for mask in masks] or [Use()]
-        required = any(p.name == memory and p.required for p in parameters)
+        required = any(p.name == memory and p.required for p in sketch.parameters)
         of_memory = [name for name in masks if _OF_MEMORY.search(name)] if len(masks) > 1 else masks
         of_target = tuple(name for name in masks if name not in of_memory)
         tokens = tuple(name for name in of_target if _marks_tokens(name, of_memory))
         alone = [Use(mask, False) for mask in of_target or masks] or [Use(None, False)]
         both = [Use(mask, True, tokens) for mask in of_memory or masks] or [Use(None, True)]
+        if built_for_memory is not None and not required:
+            return both if built_for_memory else alone
         return both if required else alone + both
+
+
+def _built_for_memory(sketch: Sketch) -> bool | None:
+    """Say for which of its uses a module was built, where a switch that it holds tells."""
+    told = (bool(v) for name, v in sketch.settings.items() if _CROSS.fullmatch(name))
+    return next(told, None)
 
 
 def _marks_tokens(name: str, of_memory: Iterable[str]) -> bool:
@@ -132,18 +98,9 @@ def _marks_tokens(name: str, of_memory: Iterable[str]) -> bool:
     return twin or bool(_OF_TARGET.search(name) and not _BETWEEN.search(name))
 
 
-def role_of(name: str) -> str | None:
-    """Return what a parameter of this name is for, or None."""
-    plain = name.strip("_")
-    for role, pattern in _ROLE_PATTERNS.items():
-        if pattern.fullmatch(plain):
-            return role
-    return None
-
-
 def read(sketch: Sketch, use: Use | None = None) -> Reading:
     """Read a sketch; with ``use`` only what that use of it gives."""
-    roles = _roles(sketch.parameters, sketch.has_weights)
+    roles = roles_of(sketch.parameters, sketch.has_weights)
     doc = documentation(sketch)
     notes = notes_by_parameter(doc, sketch.parameters)
     if "mask" not in roles.values():
@@ -210,23 +167,6 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
 def _hides(text: str) -> bool:
     """A bias that hides keys is a mask."""
     return bool(re.search(r"-inf|hidden|hides|masked|may not", text, re.I))
-
-
-def _roles(parameters: tuple[Parameter, ...], wired: bool) -> dict[str, str]:
-    roles: dict[str, str] = {}
-    for parameter in parameters:
-        role = role_of(parameter.name)
-        if role == "causal" and parameter.default in {"", "None"} and "mask" in parameter.name:
-            role = "mask"  # `causal_mask=None` is a tensor
-        if role is None or (role == "x" and not wired):
-            continue
-        if role in {"cos", "sin", "rotary", "positions", "memory", "cache"} and not wired:
-            continue
-        if role == "mask" and parameter.default in {"True", "False"}:
-            role = "causal" if "causal" in parameter.name or parameter.name in {"mask", "masked"} else None
-        if role and (role not in roles.values() or role in {"mask", "block", "need_weights"}):
-            roles[parameter.name] = role
-    return roles
 
 
 def _unlike(layouts: Iterable[str | None]) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from softlookup.attention import STEPS
 from softlookup.checker.abilities import Probe
 from softlookup.checker.calls import Parameter, Target
 from softlookup.checker.evidence import Observation
-from softlookup.checker.plan import Plan, ask, leaves
+from softlookup.checker.plan import Plan, ask
 from softlookup.checker.probes import plain_case, suite
 from softlookup.checker.reading import Reading
+from softlookup.checker.results import leaves
 from softlookup.terms import Case, Contract, SoftlookupError
 
 

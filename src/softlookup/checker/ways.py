@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softlookup.checker.calls import Backward, Call, Parameter, Value
 from softlookup.checker.plain_values import values_by_role
-from softlookup.checker.plan import leaves, path_of
+from softlookup.checker.results import leaves, path_of
 from softlookup.terms import Case
 
 B, T, T_MEMORY = 7, 8, 11
