@@ -134,8 +134,12 @@ class _Search(Search):
     def signed(self) -> int | None:
         """The last work on what is added to the scores: its sign is decided there."""
         for flow in self.calls("add"):
-            made = (earlier.line for earlier in self.flow.behind(flow) if CALLS["sign"](earlier))
-            return next(made, flow.line)
+            behind = self.flow.behind(flow)
+            made = [earlier for earlier in behind if CALLS["sign"](earlier)]
+            if made and made[0].op == "mul" and made[0].line != flow.line:  # slopes times a difference
+                counted = any(earlier.op == "abs" for earlier in behind)  # without its sign
+                made = [one for one in made if one.op == "sub" and not counted] or made
+            return made[0].line if made else flow.line
         return None
 
     def bare_exp(self) -> int | None:
