@@ -32,6 +32,18 @@ def named(rows: list[Row]) -> list[Any]:
     return [pytest.param(row, id=row.name) for row in rows]
 
 
+def judged(rows: list[Row]) -> list[Any]:
+    """Return the rows; those that are not clean yet must fail, so that none is forgotten here."""
+    return [
+        pytest.param(
+            row,
+            id=row.name,
+            marks=[pytest.mark.xfail(strict=True, reason=row.blamed_because)] if row.blamed_because else [],
+        )
+        for row in rows
+    ]
+
+
 def built(row: Row) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -93,6 +105,6 @@ def test_a_module_of_a_package_runs_as_its_row_says(row):
 
 
 @packages
-@pytest.mark.parametrize("row", named(IN_PACKAGES))
+@pytest.mark.parametrize("row", judged(IN_PACKAGES))
 def test_a_module_of_a_package_is_clean(row):
     assert_clean(row)

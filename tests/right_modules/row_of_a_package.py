@@ -22,6 +22,7 @@ class Row:
     call: Callable[[Any], Any]  # one forward pass, as its users write it
     note: str | None = None  # names its known variant
     contract: dict[str, Any] = field(default_factory=dict)  # what nothing in the module says
+    blamed_because: str = ""  # why it is not clean yet
 
 
 def tokens(width: int = WIDTH) -> torch.Tensor:

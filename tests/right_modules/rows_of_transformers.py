@@ -114,18 +114,24 @@ ROWS = [
         rotated,
         note="softcap",
     ),
-    Row(
+    Row(  # its setting `scaling` declares the scale, so that no note has to tell of it
         "gemma2 scale",
         of("Gemma2", 0, **{**GEMMA2, "query_pre_attn_scalar": 12}, **SDPA),
         rotated,
-        note="constant-scale",
+        note="rotary-positions",
     ),
     # takes the cosines and sines of one half only, [B, T, d_head / 2]
     Row("gpt-oss", gpt_oss, rotated_halves, note="attention-sink"),
     # adds the residual that it is given; alibi is added to the scaled scores
     Row("bloom", of("Bloom", 0, hidden_size=WIDTH, n_head=H), with_residual_and_alibi),
     Row("whisper encoder", whisper(decoder=False, how=EAGER), alone),
-    Row("whisper decoder", whisper(decoder=True, how=SDPA), alone),
+    Row(
+        "whisper decoder",
+        whisper(decoder=True, how=SDPA),
+        alone,
+        blamed_because="it is asked with a memory too: without a mask `sdpa` is causal there as well, "
+        "since the class takes `is_causal` for both, and models build their cross-attention without",
+    ),
     Row("whisper cross", whisper(decoder=True, how=EAGER), cross),
     Row("qwen3", of("Qwen3", 0, **GROUPED, **EAGER), rotated, note="qk-norm"),
     Row("olmo2", of("Olmo2", 0, **GROUPED, **SDPA), rotated, note="qk-norm"),

@@ -42,7 +42,7 @@ class Adapter:
         if not self.target.sketch.has_weights:
             stated = self.reading.layouts
             return [self.in_layout(layout) for layout in stated] if len(stated) > 1 else [self]
-        uses = self.reading.uses(self.target.sketch.parameters)
+        uses = self.reading.uses(self.target.sketch)
         return [Adapter(self.target, self.declared, use) for use in uses]
 
     def plans(self) -> list[Plan]:

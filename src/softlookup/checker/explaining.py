@@ -115,18 +115,16 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
             return _explained(target, look, matches)
     if any(_moved_by_others(look.evidence) for look in looks[:1]):
         return Explanation(looks[0].plan, looks[0].evidence, None, looks[0].failing)
+    for look, known in zip(looks, variants, strict=True):  # few, so they are asked under every plan
+        if matches := look.fitting(pairs(known, known)):
+            return _explained(target, look, matches)
     # Two at once: only under the likeliest plans, and only what changes anything there.
     for place in sorted(range(len(looks)), key=lambda n: len(looks[n].failing))[:2]:
         look = looks[place]
         failing = {seen.probe for seen in look.failing}
         single = effective(rules[place], look.scale, look.ordered, failing)
         # With a variant all rules count: what it assumes (a bias, a window) may be what they get wrong.
-        two = (
-            pairs(variants[place], variants[place]),
-            pairs(variants[place], rules[place]),
-            pairs(single, single),
-        )
-        for both in two:
+        for both in (pairs(variants[place], rules[place]), pairs(single, single)):
             if matches := look.fitting(both):
                 return _explained(target, look, matches)
     least = min(looks, key=lambda look: len(look.failing))
