@@ -156,6 +156,7 @@ def dropout_of(sketch: Sketch) -> Dropout | None:
         for path, value in sketch.settings.items()
         if path in own or _DROPOUT.fullmatch(path.rpartition(".")[2])
         if isinstance(value, float) and value > 0
+        if not path.startswith("config.") or path in sketch.source  # a rate for other parts of the model
     ]
     parts = [path for path in parts if f"{path}.p" not in sketch.settings]
     return Dropout(tuple(parts), tuple(rates)) if parts or rates else None
