@@ -139,7 +139,7 @@ ROWS = [
         of("Olmo2", 0, **GROUPED, **SDPA),
         rotated,
         note="qk-norm",
-        blamed_because="a norm over all heads at once, followed by rotary positions, is not explained together",
+        blamed_because="a norm over all heads at once, followed by rotary positions, is not explained yet",
     ),
     Row("modernbert", of("ModernBert", 0, **NAMES, **EAGER), rotated),
     Row("vit", of("ViT", **NAMES, **EAGER), alone),
