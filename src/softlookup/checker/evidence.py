@@ -132,6 +132,12 @@ class Evidence:
         """Return the observations whose probe name starts with ``prefix``."""
         return [seen for seen in self.observations if seen.probe.startswith(prefix)]
 
+    @property
+    def repeats(self) -> bool:
+        """The same question has the same answer; else it is random, and no two answers tell anything."""
+        found = [(seen.output, seen.real_rows) for seen in self.probes("repeat-") if seen.output is not None]
+        return all(same(found[0][0][real], output[real]) for output, real in found)
+
     def rows(self, seen: Observation) -> Tensor:
         """[B, H, T_q] bool: real rows that also look somewhere under the steps that explain the target."""
         allowed = self.steps.sees(seen.case)

@@ -216,6 +216,9 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "rotation called": _Search.rotation_called,
     "reordered": _Search.reordered,
     "cut": _Search.cut,
+    "skipped with a cache": lambda search: search.text.skipped(
+        search.names("cache"), {flow.line for flow in search.flow.flows}
+    ),
     "sliced": lambda search: search.lines["slice"][0] if "slice" in search.lines else None,
     "samples folded": _Search.samples_folded,
     "target masked": lambda search: search.text.first_use(search.names("target_mask")),

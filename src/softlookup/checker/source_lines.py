@@ -48,6 +48,14 @@ class SourceLines:
         asking = (n.lineno for n in around if _asked(n.test) & names or isinstance(n.test, ast.Constant))
         return next(asking, None)
 
+    def skipped(self, names: set[str], carried_out: set[int]) -> int | None:
+        """The first ``if`` that asks about one of these names and whose lines were not carried out."""
+        asking = (node for node in self._ifs if _asked(node.test) & names)
+        return next(
+            (n.lineno for n in asking if not any(_covers(p, line) for p in n.body for line in carried_out)),
+            None,
+        )
+
     def rebound(self, names: set[str]) -> int | None:
         """Where an argument is given a value that does not depend on it, without asking about it."""
         for node in self._assigns:
@@ -172,7 +180,7 @@ class SourceLines:
 
     def without_gradients(self, line: int) -> int | None:
         """The ``with torch.no_grad()`` that a line lies in."""
-        for node in _in_order(self._target):
+        for node in _in_order(self._tree):
             if isinstance(node, ast.With) and _covers(node, line):
                 asked = {_called(n) for item in node.items for n in ast.walk(item) if isinstance(n, ast.Call)}
                 if asked & {"no_grad", "inference_mode"}:

@@ -26,9 +26,8 @@ EXPLAINS = "two paths"
 
 
 def judge(evidence: Evidence) -> Judgement | None:
-    again = [seen for seen in evidence.probes("repeat-") if seen.output is not None]
-    if any(not _same(again[0].output, seen.output, seen) for seen in again):
-        return None  # random: not even one path agrees with itself
+    if not evidence.repeats:
+        return None  # not even one path agrees with itself
     first: dict[str, Observation] = {}
     for seen in evidence.probes("path-"):  # "path-KIND-NAME": the same case through several paths
         twin = first.setdefault("-".join(seen.probe.split("-")[:2]), seen)

@@ -33,6 +33,8 @@ def judge(evidence: Evidence) -> Judgement | None:
     short, long = evidence.probe("unpadded"), evidence.probe("padded")
     if short is None or long is None or short.output is None or long.output is None:
         return None
+    if not evidence.repeats:
+        return None
     real, T_q = short.real_rows, short.case.q.shape[-2]
     expected = [evidence.steps(seen.case)[0][:, :, :T_q][real] for seen in (short, long)]
     if same(short.output[real], long.output[:, :, :T_q][real]) or not same(*expected):
