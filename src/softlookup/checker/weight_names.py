@@ -63,6 +63,7 @@ def named_weights(sketch: Sketch) -> list[Named]:
     for weight in sketch.weights:
         path = weight.name.rpartition(".")[0]
         owner = sketch.parts.get(path, "")
+        owner = "" if owner in {"ParameterList", "ParameterDict"} else owner  # these apply nothing
         if not weight.trained or len(_lean(weight.shape)) < 2 or "Norm" in owner or owner == "Embedding":
             continue
         if _SILENT.search(weight.name):
