@@ -113,6 +113,7 @@ LAYERS = {
     "softlookup.checker.exhibit": (5, 5),
     "softlookup.checker.layer_plan": (5, 5),
     "softlookup.checker.other_paths": (5, 5),
+    "softlookup.checker.caching": (5, 5),
     "softlookup.checker.rules.*": (5, 5),
     "softlookup.checker.sieve": (5, 5),
     "softlookup.checker.trying": (5, 5),

@@ -2,10 +2,12 @@
 
 import ast
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -81,6 +83,8 @@ SL905 batch-neighbours-leak
 NAMES = [tuple(line.split()) for line in FUNCTION_RULES.split("\n") if line]
 STEP_NAMES = tuple(Steps.__dataclass_fields__)
 RULES = {entry.name: entry for entry in catalog.rules()}
+sys.path.append(str(Path(__file__).parent / "kill"))
+from module_mutants import MUTANTS as MODULE_MUTANTS  # noqa: E402
 
 
 def _defined_here(module: ModuleType, name: str) -> bool:
@@ -165,6 +169,7 @@ def cases() -> list[Case]:
         "scale": _case(square, 11, scale=0.9),
         "masked target": _case(square, 14, target_mask=_padding([2, 4], 5)[:, 0, 0]),
         "both masked": _case(square, 14, target_mask=_padding([2, 4], 5)[:, 0, 0], allowed_mask=pad),
+        "cached": _case("2 2 2 2 5 8 8", 15, causal="bottom-right", past=3),
         "long": _case("1 2 1 269 269 8 4", 12),
     }
     return [case.but(name=name) for name, case in found.items()]
@@ -250,6 +255,13 @@ def test_every_page_points_to_public_reports_or_says_that_there_are_none(name):
     assert "https://github.com/" in seen or seen.startswith("none of the collected reports")
 
 
+#: What rules about modules and their positions may build on besides the steps.
+MEASURES = {
+    f"softlookup.checker.{name}"
+    for name in ("projecting", "wiring", "dropping", "rotations", "dataflow", "scales", "fused_rows")
+}
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_no_rule_imports_a_rule_or_a_probe(name):
     tree = ast.parse(RULES[name].path.read_text(encoding="utf-8"))
@@ -260,14 +272,14 @@ def test_no_rule_imports_a_rule_or_a_probe(name):
     ours = {module for module in imported if module.startswith("softlookup") and ".masks." not in module}
     steps = {"softlookup.attention", "softlookup.terms"}
     evidence = {"softlookup.checker.calls", "softlookup.checker.evidence"}
-    modules = {"softlookup.checker.projecting", "softlookup.checker.wiring", "softlookup.checker.dropping"}
-    assert ours <= steps | evidence | modules
+    assert ours <= steps | evidence | MEASURES
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_replaces_a_step_or_judges_and_shows_its_bug(name):
     module = RULES[name].load()
-    assert name in FORWARD + AROUND_IT or (hasattr(module, "judge") and hasattr(module, "mutant"))
+    shown = hasattr(module, "mutant") or name in MODULE_MUTANTS  # a function, or modules of the kill table
+    assert name in FORWARD + AROUND_IT or (hasattr(module, "judge") and shown)
 
 
 # --- forward mutants ---------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ class Case:
     window_ahead: the window reaches as far forward as it does backward
     document_ids: [B, T] packed documents: a query sees only keys of its own document
     scale: factor on the scores; None is 1 / sqrt(d_head)
+    past: how many of the keys come from a cache and not from the queries' own tokens; None: there is no cache
     target_mask: bool [B, T_q], True = a real token of the target; it says nothing about the keys of a memory
     wiring: the projections around the lookup when a module is asked (checker/wiring.py)
     """
@@ -84,6 +85,7 @@ class Case:
     dropout_p: float = 0.0
     name: str = ""
     target_mask: Tensor | None = None
+    past: int | None = None
     wiring: Any = None
 
     def but(self, **changes: Any) -> Case:

@@ -10,6 +10,7 @@ import torch
 
 from softlookup import catalog
 from softlookup.checker.abilities import Probe
+from softlookup.checker.caching import ask_with_a_cache
 from softlookup.checker.calls import Target
 from softlookup.checker.evidence import Evidence, Observation
 from softlookup.checker.hypotheses import (
@@ -86,6 +87,11 @@ def look_at(target: Target, plan: Plan) -> Look:
     failing = [seen for seen in usable if not scale.compare(seen, REFERENCE).fits]
     modest = _only_a_modest_fill(plan, evidence, failing, scale)
     failing = [] if modest else failing
+    if not failing:
+        plan, cached = ask_with_a_cache(target, plan)
+        evidence = replace(evidence, observations=(*evidence.observations, *cached))
+        usable += cached
+        failing = [seen for seen in cached if not scale.compare(seen, REFERENCE).fits]
     names = {seen.probe for seen in failing}
     ordered = failing + [seen for seen in usable if seen.probe not in names]
     return Look(plan, evidence, tuple(ordered), tuple(failing), scale, modest)

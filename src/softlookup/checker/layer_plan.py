@@ -32,6 +32,7 @@ class LayerPlan(Plan):
     """Everything needed to put a case to a module."""
 
     weights: tuple[Weight, ...] = field(default=(), repr=False)  # of the module
+    cache_layout: str = "B H T d"  # of the keys and the values of earlier tokens
     settings: dict[str, int | float] = field(default_factory=dict, repr=False)  # of the module
 
     @property
@@ -66,6 +67,13 @@ class LayerPlan(Plan):
             bypassed=self.wiring.bypassed + probe.bypassed,
             settings=dict(probe.settings),
         )
+
+    def _value(self, role: str, name: str, probe: Probe) -> Value:
+        case = probe.case
+        if role == "cache" and case.past is not None:
+            v = torch.nn.functional.pad(case.v, (0, self.wiring.d_v - case.v.shape[-1]))
+            return tuple(arrange(x[:, :, : case.past], self.cache_layout) for x in (case.k, v))
+        return super()._value(role, name, probe)
 
     def _input(self, role: str, case: Case) -> Value:
         name = _INPUTS.get(role)

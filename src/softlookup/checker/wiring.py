@@ -132,6 +132,8 @@ def _tokens(case: Case) -> Tokens:
     Raises: RuntimeError when the inputs have too few features to tell so many tokens apart.
     """
     wiring: Wiring = case.wiring
+    if case.past:  # the first keys and values are handed over as they are
+        case = case.but(k=case.k[:, :, case.past :], v=case.v[:, :, case.past :])
     B, _, T_q, _ = case.q.shape
     T_k = case.k.shape[2]
     counts = {"self": (B * T_q, 0, 0), "cross": (B * T_q, B * T_k, 0), "three": (B * T_q, B * T_k, B * T_k)}

@@ -1,0 +1,21 @@
+"""With a cache the causal mask does not fit: new tokens that are given together see each other both ways.
+
+Missed because: one new token at a time needs no mask, and without a cache the mask is there.
+
+Training: none; a prompt that is read with a cache, or in pieces, is read with a look at its own future.
+
+Fix: hide by position, with and without a cache: key j for query i when j > i + number of earlier tokens.
+
+Seen in: https://github.com/Mikyx-1/TinyLLM/pull/18, https://github.com/rasbt/LLMs-from-scratch/pull/697
+"""
+
+from torch import Tensor
+
+from softlookup.attention import visible as all_rules
+from softlookup.terms import Case
+
+LINE = ("skipped with a cache", "visible", "hide", "normalize")
+
+
+def visible(case: Case) -> Tensor | None:
+    return all_rules(case if case.past is None else case.but(causal=None))
