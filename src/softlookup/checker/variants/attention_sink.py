@@ -21,8 +21,12 @@ WORDS = (
     "quiet",
     "sum to less than one",
 )
+#: Keys that a layer appends for everybody: with the weights that are chosen for it they are 0, and so are
+#: their values.
+HINTS = ("add_zero_attn", "add_bias_kv")
+VARIANTS = (1, 2)
 
 
-def normalize(scores: Tensor, case: Case) -> Tensor:
-    column = scores.new_zeros(*scores.shape[:-1], 1)
-    return torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-1]
+def normalize(scores: Tensor, case: Case, variant: int) -> Tensor:
+    column = scores.new_zeros(*scores.shape[:-1], variant)
+    return torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-variant]
