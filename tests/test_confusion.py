@@ -22,11 +22,14 @@ def test_the_measured_tables_cover_every_rule_and_every_mutant():
     assert write_confusion.drifted() == [], "run: python scripts/write_confusion.py"
 
 
-def test_every_rule_has_a_row_in_the_confusion_table():
+def test_every_rule_that_a_function_shows_has_a_row_in_the_confusion_table():
     data = json.loads(write_confusion.DATA.read_text(encoding="utf-8"))
-    assert list(data["rules"]) == [entry.name for entry in catalog.rules()]
+    shown = {mutant.entry.name for mutant in write_confusion.mutants()}  # the others take a module
+    assert list(data["rules"]) == [entry.name for entry in catalog.rules() if entry.name in shown]
     page = write_confusion.PAGE.read_text(encoding="utf-8")
-    assert all(f"| {entry.code} | `{entry.name}` |" in page for entry in catalog.rules())
+    assert all(
+        f"| {entry.code} | `{entry.name}` |" in page for entry in catalog.rules() if entry.name in shown
+    )
 
 
 @pytest.mark.parametrize("left_out", ["| `scale-missing` | loops |", "| `softmax-twice` | einsum_bhtd |"])
