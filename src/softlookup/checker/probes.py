@@ -211,7 +211,9 @@ def _conduct_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[P
             causal = build.case(53, square).but(causal=can.corner)
             probes.append(Probe("gradients-causal", causal, backward=True))
     if can.dropout is not None:
-        probes += _training_probes(build, can)
+        # What is dropped is no matter of rounding, and half precision would blur it.
+        exact = build if build.dtype.itemsize >= 4 else CaseBuilder(can, torch.float32)
+        probes += _training_probes(exact, can)
     halves = {torch.float32: (torch.float16, torch.bfloat16)}.get(build.dtype, (build.dtype,))
     return probes + [
         probe for dtype in halves if dtype.itemsize == 2 for probe in _half_probes(can, square, dtype)
