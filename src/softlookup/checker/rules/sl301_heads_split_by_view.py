@@ -1,4 +1,6 @@
-"""d_model is viewed straight as (B, H, T, d): a "head" is a block of tokens, positions and heads interleave.
+"""The width d_model is viewed straight as (B, H, T, d): a "head" is a block of tokens.
+
+Positions and heads interleave: the first head is the first tokens, in pieces.
 
 Missed because: the shape is the wanted one, and for one head, or one token, so are the numbers.
 
