@@ -231,6 +231,7 @@ _ASKED: dict[str, Callable[[_Search], int | None]] = {
     "keys taken": _Search.keys_taken,
     "returned": _Search.returned,
     "last": lambda search: search.flow.flows[-1].line if search.flow.flows else None,
+    "last fill": lambda search: search.last("fill"),
     "last denominator": lambda search: search.last("denominator"),
     "last divide": lambda search: search.last("divide"),
 }

@@ -148,7 +148,10 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
         case = build.case(29, square).but(causal=can.corner)
         mask = torch.arange(case.k.shape[-2]) >= 2
         mask = mask.expand(build.padding_mask(case).shape).clone()
-        probes.append(Probe("empty-row-causal", case.but(allowed_mask=mask), compared=False))
+        left_padded = case.but(allowed_mask=mask)
+        probes.append(Probe("empty-row-causal", left_padded, compared=False))
+        if can.gradients:
+            probes.append(Probe("gradients-empty-row-causal", left_padded, backward=True, compared=False))
     return probes
 
 
@@ -161,10 +164,9 @@ def _padded_probes(build: CaseBuilder, can: Abilities) -> list[Probe]:
     mask = build.full_mask(whole)
     mask[..., -2:] = False
     short = without_last(whole, 2)
-    if short.allowed_mask is not None:
-        short = short.but(allowed_mask=build.full_mask(short))
+    # Both with a mask: that giving one switches something else off is another matter.
     return [
-        Probe("unpadded", short, compared=False),
+        Probe("unpadded", build.masked(short, build.full_mask(short)), compared=False),
         Probe("padded", build.masked(whole, mask), compared=False),
     ]
 

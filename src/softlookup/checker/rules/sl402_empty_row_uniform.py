@@ -20,7 +20,7 @@ from softlookup.attention import visible as all_rules
 from softlookup.checker.evidence import Evidence, Judgement
 from softlookup.terms import Case
 
-LINE = ("settle", "hide")
+LINE = ("settle", "last fill", "hide")
 FOLLOWS_OTHERS = True
 
 
