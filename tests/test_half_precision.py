@@ -1,4 +1,4 @@
-"""Half precision: right kernels stay clean in whatever order they round, and a scale that is 1 % off is named."""
+"""Half precision: right kernels stay clean in whatever order they round; a scale that is 1 % off is named."""
 
 import math
 

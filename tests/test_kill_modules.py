@@ -1,4 +1,4 @@
-"""Every bug class that a module can show, written into right modules of three styles or more, gets its own name."""
+"""Every bug class that a module can show, written into right modules of three styles, gets its own name."""
 
 import pytest
 from module_corpus import PAIRS, SINGLES, killed
