@@ -42,12 +42,6 @@ def main() -> None:
     rows = [f"| `{rule}` | {style} | {cell} |" for (rule, style), cell in singles.items()]
     two = [f"| `{'` and `'.join(rules)}` | {style} | {cell} |" for (rules, style), cell in pairs.items()]
     title = ["", "## Two bugs in one module", "", "| bugs | style | float32 |", "|---|---|---|"]
-        "",
-        "## Two bugs of different steps in one module",
-        "",
-        "| bugs | style | float32 |",
-        "|---|---|---|",
-    ]
     PAGE.write_text("\n".join([head, *rows, *title, *two]) + "\n", encoding="utf-8")
 
 
