@@ -30,6 +30,8 @@ COMMANDS = {
     BASE: ([sys.executable, "-c", "import torch"], 0),
     "check, right file": ([COMMAND, "check", "examples/attention_shapes_check.py"], 0),
     "check, broken twin": ([COMMAND, "check", "examples/attention_shapes_check_broken.py"], 1),
+    "check, right module": ([COMMAND, "check", "tests/kill/module_styles/separate_projections.py"], 0),
+    "check, wrong module": ([COMMAND, "check", "tests/wild/b128_values_reshaped_in_place_of_permuted.py"], 1),
     "explain": ([COMMAND, "explain", "softmax-over-queries"], 0),
 }
 
