@@ -138,7 +138,9 @@ class _Search(Search):
             made = [earlier for earlier in behind if CALLS["sign"](earlier)]
             if made and made[0].op == "mul" and made[0].line != flow.line:  # slopes times a difference
                 counted = any(earlier.op == "abs" for earlier in behind)  # without its sign
-                made = [one for one in made if one.op == "sub" and not counted] or made
+                # A distance counts backwards by its name: then the slopes have the wrong sign.
+                subs = [one for one in made if one.op == "sub" and not self.text.makes(one.line, "dist")]
+                made = made if counted else subs or made
             return made[0].line if made else flow.line
         return None
 

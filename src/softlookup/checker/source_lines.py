@@ -78,6 +78,12 @@ class SourceLines:
         """Say whether the statement on this line uses one of these names."""
         return bool(_names(self._statement(line)) & names)
 
+    def makes(self, line: int, beginning: str) -> bool:
+        """Say whether the statement on this line gives a value to a name that begins like this."""
+        return any(
+            _covers(n, line) and any(t.startswith(beginning) for t in _targets(n)) for n in self._assigns
+        )
+
     def first_use(self, names: set[str]) -> int | None:
         """The first value that is worked out from one of these names, tests about them left out."""
         made = (node.lineno for node in self._assigns if _names(node.value) & names)
