@@ -68,6 +68,6 @@ def _causal_names(target: Any) -> tuple[str | None, str | None]:
     sketch = sketch_of(target)
     call, constructor = (
         next((it.name for it in parameters if role_of(it.name) == "causal"), None)
-        for parameters in (sketch.parameters, sketch.init_parameters)
+        for parameters in (sketch.parameters, sketch.init_parameters if sketch.kind == "class" else ())
     )
     return call, constructor
