@@ -404,7 +404,7 @@ def test_the_how_to_page_is_a_test_file_that_passes(pytester):
     page = (ROOT / "docs" / "how-to" / "test-your-attention.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```py\n(.*?)^```", page, re.S | re.M)
     assert len(blocks) == 4
-    pytester.makepyfile(test_attention="\n\n".join(blocks))
+    pytester.makepyfile(test_of_mine="\n\n".join(blocks))
     result = pytester.runpytest_inprocess("-v", "--strict-markers", "-p", "no:cacheprovider")
     assert set(result.parseoutcomes()) == {"passed"}
     shown = re.findall(r"^(test_attention.py::\S+) PASSED$", page, re.M)
@@ -419,7 +419,7 @@ def test_the_example_passes_and_notices_a_wrong_axis(pytester):
         (example, {"passed"}),
         (example.replace("dim=-1", "dim=-2"), {"passed", "failed"}),
     ):
-        pytester.makepyfile(test_attention=source)
+        pytester.makepyfile(test_of_mine=source)
         result = pytester.runpytest_inprocess("--strict-markers", "-p", "no:cacheprovider")
         assert set(result.parseoutcomes()) - {"skipped", "warnings"} == outcomes
     for name in ("is_right", "in_families[[]SL2-arithmetic[]]", "solves_every_problem"):

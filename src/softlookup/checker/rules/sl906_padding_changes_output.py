@@ -33,7 +33,7 @@ def judge(evidence: Evidence) -> Judgement | None:
     short, long = evidence.probe("unpadded"), evidence.probe("padded")
     if short is None or long is None or short.output is None or long.output is None:
         return None
-    if not evidence.repeats:
+    if evidence.wiring is None or not evidence.repeats:  # with q, k and v at hand a lookup says more
         return None
     real, T_q = short.real_rows, short.case.q.shape[-2]
     expected = [evidence.steps(seen.case)[0][:, :, :T_q][real] for seen in (short, long)]
