@@ -400,8 +400,7 @@ def test_the_generated_tests_may_run_on_several_workers(pytester):
     assert failed_and_passed(result)[0] == 1
 
 
-#: This process may hold a test_attention already: the one among our own tests.
-APART = "--import-mode=importlib"
+# In a process of their own: this one may hold a test_attention already, the one among our tests.
 
 
 def test_the_how_to_page_is_a_test_file_that_passes(pytester):
@@ -409,7 +408,7 @@ def test_the_how_to_page_is_a_test_file_that_passes(pytester):
     blocks = re.findall(r"^```py\n(.*?)^```", page, re.S | re.M)
     assert len(blocks) == 4
     pytester.makepyfile(test_attention="\n\n".join(blocks))
-    result = pytester.runpytest_inprocess("-v", APART, "--strict-markers", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-v", "--strict-markers", "-p", "no:cacheprovider")
     assert set(result.parseoutcomes()) == {"passed"}
     shown = re.findall(r"^(test_attention.py::\S+) PASSED$", page, re.M)
     assert len(shown) == 4
@@ -424,7 +423,7 @@ def test_the_example_passes_and_notices_a_wrong_axis(pytester):
         (example.replace("dim=-1", "dim=-2"), {"passed", "failed"}),
     ):
         pytester.makepyfile(test_attention=source)
-        result = pytester.runpytest_inprocess(APART, "--strict-markers", "-p", "no:cacheprovider")
+        result = pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider")
         assert set(result.parseoutcomes()) - {"skipped", "warnings"} == outcomes
     for name in ("is_right", "in_families[[]SL2-arithmetic[]]", "solves_every_problem"):
         result.stdout.fnmatch_lines([f"FAILED test_attention.py::test_attend_{name}*"])
