@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from softlookup.terms import SoftlookupError
+from softlookup.terms import SoftlookupError, did_you_mean
 
 _HERE = Path(__file__).parent
 _RULE_FILE = re.compile(r"sl(\d{3})_([a-z0-9_]+)\.py")
@@ -80,12 +79,11 @@ def find_rule(code_or_name: str) -> Entry:
         if wanted.upper() == entry.code or wanted.lower() == entry.name:
             return entry
     names = [entry.name for entry in rules()]
-    near = get_close_matches(wanted.lower(), names, n=3)
     raise SoftlookupError(
         f"explain: no rule is called {code_or_name!r}.",
         expected="a code such as SL211 or a name such as softmax-over-queries",
         got=repr(code_or_name),
-        hint=("did you mean " + " or ".join(near) + "?") if near else "`softlookup rules` lists them all",
+        hint=did_you_mean(wanted.lower(), names, "`softlookup rules` lists them all"),
     )
 
 

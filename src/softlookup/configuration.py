@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -15,10 +14,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from softlookup.file_search import Exclusion
 from softlookup.report.forms import FORMS
 from softlookup.selection import Selection, known_words
-from softlookup.terms import Contract, SoftlookupError
+from softlookup.terms import PROMISES, Contract, SoftlookupError, refuse_unknown
 
 _KEYS = ("select", "ignore", "exclude", "timeout", "format", "contracts")
-_NOT_DECLARED = {"declared", "arguments"}  # fields of Contract that are found out
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def _table(file: Path) -> dict[str, Any] | None:
 
 def _configuration(table: dict[str, Any], folder: Path) -> Configuration:
     where = "[tool.softlookup]"
-    _refuse_unknown(table, _KEYS, where)
+    refuse_unknown(table, _KEYS, f"configuration: {where}")
     words = {key: known_words(_texts(table, key), f"{where} {key}") for key in ("select", "ignore")}
     timeout, form = table.get("timeout"), table.get("format")
     if timeout is not None:
@@ -136,7 +134,7 @@ def _declared(target: str, entry: Any) -> Declared:
     if not isinstance(entry, dict):
         raise _wrong(where, "a table with fields of a contract", entry)
     kinds = _contract_fields()
-    _refuse_unknown(entry, (*kinds, "init"), where)
+    refuse_unknown(entry, (*kinds, "init"), f"configuration: {where}")
     given = {
         name: _typed(value, kinds[name], f"{where} {name}") for name, value in entry.items() if name != "init"
     }
@@ -151,7 +149,7 @@ def _declared(target: str, entry: Any) -> Declared:
 def _contract_fields() -> dict[str, Any]:
     """Return the fields of a contract that may be declared, with the type of each."""
     kinds = get_type_hints(Contract)
-    return {it.name: kinds[it.name] for it in fields(Contract) if it.name not in _NOT_DECLARED}
+    return {name: kinds[name] for name in PROMISES}
 
 
 def _typed(value: Any, kind: Any, where: str) -> Any:
@@ -176,18 +174,6 @@ def _texts(table: dict[str, Any], key: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _wrong(f"[tool.softlookup] {key}", "a list of texts", value)
     return value
-
-
-def _refuse_unknown(table: dict[str, Any], known: Sequence[str], where: str) -> None:
-    for key in table:
-        if key not in known:
-            near = get_close_matches(key, known, n=3)
-            raise SoftlookupError(
-                f"configuration: {where} has no {key!r}.",
-                expected=f"one of {', '.join(known)}",
-                got=key,
-                hint=f"did you mean {' or '.join(near)}?" if near else "",
-            )
 
 
 def _wrong(where: str, expected: str, got: Any) -> SoftlookupError:

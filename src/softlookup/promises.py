@@ -2,30 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
-from softlookup.terms import Contract, SoftlookupError
-
-_FOUND_OUT = ("declared", "arguments")  # fields of a contract that nobody promises
-
-
-def refuse_unknown(names: Iterable[str]) -> None:
-    """Refuse what is no promise.
-
-    Raises: SoftlookupError with the nearest names.
-    """
-    known = [name for name in Contract.__dataclass_fields__ if name not in _FOUND_OUT]
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, n=3)
-            raise SoftlookupError(
-                f"attention: a contract has no {name!r}.",
-                expected=f"one of {', '.join(known)}",
-                got=name,
-                hint=f"did you mean {' or '.join(near)}?" if near else "",
-            )
+from softlookup.terms import PROMISES, Contract, refuse_unknown
 
 
 def written_out(
@@ -45,7 +24,7 @@ def written_out(
     >>> written_out(attend, {"causal": True}, {})[0].causal
     'argument'
     """
-    refuse_unknown(promised)
+    refuse_unknown(promised, PROMISES, "attention: a contract")
     promised, init = dict(promised), dict(init)
     for name in ("mask", "causal"):
         if promised.get(name) is False:

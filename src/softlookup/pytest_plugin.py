@@ -6,7 +6,6 @@ one of the two is used.
 
 from __future__ import annotations
 
-import inspect
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -143,10 +142,7 @@ class _Question:
 
         selection = self.selection
         contract, init = written_out(self.target, self.promised, self.init)
-        target = self.target
-        if inspect.isclass(target):  # the one place where a class is built
-            target = target(**init)
-        return selection.of(softlookup.check(target, contract))
+        return selection.of(softlookup.check(self.target, contract, init=init))
 
 
 @dataclass(frozen=True)
@@ -190,8 +186,7 @@ def _read(marker: pytest.Mark) -> tuple[_Question, str]:
 
     Raises: SoftlookupError for a marker that asks nothing, or for something that we do not know.
     """
-    from softlookup.promises import refuse_unknown
-    from softlookup.terms import SoftlookupError
+    from softlookup.terms import PROMISES, SoftlookupError, refuse_unknown
 
     given = dict(marker.kwargs)
     targets = [*marker.args, *([given.pop("target")] if "target" in given else [])]
@@ -210,7 +205,7 @@ def _read(marker: pytest.Mark) -> tuple[_Question, str]:
             got=repr(per),
         )
     init, select, ignore = given.pop("init", None), given.pop("select", ()), given.pop("ignore", ())
-    refuse_unknown(given)
+    refuse_unknown(given, PROMISES, "attention: a contract")
     return _Question(targets[0], init or {}, select, ignore, given), per
 
 

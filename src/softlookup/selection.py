@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from softlookup import catalog
-from softlookup.terms import Diagnosis, SoftlookupError, Verdict
+from softlookup.terms import Diagnosis, SoftlookupError, did_you_mean, verdict_of
 
 #: Findings that no rule stands for: while one of them is there, the rules have not all been judged.
 UNJUDGED = {"SL000": "unrecognised", "SL001": "not-callable"}
@@ -37,9 +36,7 @@ class Selection:
         kept = tuple(found for found in diagnosis.findings if self.counts(found.code, found.name))
         if len(kept) == len(diagnosis.findings):
             return diagnosis
-        codes = {found.code for found in kept}
-        verdict: Verdict = "unrecognised" if "SL000" in codes else "named" if kept else "clean"
-        return replace(diagnosis, findings=kept, verdict="not-callable" if "SL001" in codes else verdict)
+        return replace(diagnosis, findings=kept, verdict=verdict_of(kept))
 
 
 def read_selection(select: str | Iterable[str] = (), ignore: str | Iterable[str] = ()) -> Selection:
@@ -77,12 +74,12 @@ def _every_code_and_name() -> tuple[set[str], set[str]]:
 
 
 def _unknown(word: str, where: str) -> SoftlookupError:
-    near = get_close_matches(word.lower(), _every_code_and_name()[1], n=3)
+    names = _every_code_and_name()[1]
     return SoftlookupError(
         f"{where}: no rule is called {word!r}.",
         expected="a code such as SL211, the beginning of one such as SL2, or a name",
         got=repr(word),
-        hint=("did you mean " + " or ".join(near) + "?") if near else "`softlookup rules` lists them all",
+        hint=did_you_mean(word.lower(), names, "`softlookup rules` lists them all"),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -46,6 +48,39 @@ class SoftlookupError(ValueError):
         if hint:
             lines.append(f"  try:      {hint}")
         super().__init__("\n".join(lines))
+
+
+class NoAttentionError(SoftlookupError):
+    """Nothing in a file looks like attention, as far as it was looked into."""
+
+    unseen = False  # True: something that may be attention could not be built, or there was no time left
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return a hint that names the known words nearest to a word; ``otherwise`` where none is near.
+
+    >>> did_you_mean("softmax-twise", ["softmax-twice", "scale-missing"])
+    'did you mean softmax-twice?'
+    """
+    near = get_close_matches(word, list(known), n=3)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
+def refuse_unknown(names: Iterable[str], known: Sequence[str], whose: str) -> None:
+    """Refuse names that are not among the known ones.
+
+    whose: what has them, e.g. "attention: a contract"
+
+    Raises: SoftlookupError with the nearest names.
+    """
+    for name in names:
+        if name not in known:
+            raise SoftlookupError(
+                f"{whose} has no {name!r}.",
+                expected=f"one of {', '.join(known)}",
+                got=name,
+                hint=did_you_mean(name, known),
+            )
 
 
 class MaskLike(Protocol):
@@ -130,6 +165,10 @@ class Contract:
         return name in self.declared
 
 
+#: Fields of a contract that a user may promise; the others are found out.
+PROMISES = tuple(it.name for it in fields(Contract) if it.name not in {"declared", "arguments"})
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong, or (as a note) one thing that was measured and is worth knowing."""
@@ -144,6 +183,14 @@ class Finding:
 
 
 Verdict = Literal["clean", "named", "unrecognised", "not-callable"]
+
+
+def verdict_of(findings: Iterable[Finding]) -> Verdict:
+    """Return what these findings come to: a target that was not run, or not explained, before all names."""
+    codes = {finding.code for finding in findings}
+    if "SL001" in codes:
+        return "not-callable"
+    return "unrecognised" if "SL000" in codes else "named" if codes else "clean"
 
 
 @dataclass(frozen=True)

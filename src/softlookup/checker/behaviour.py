@@ -14,7 +14,7 @@ from softlookup.checker.observed import Observed
 from softlookup.checker.reading import Reading
 from softlookup.checker.weight_names import named_weights
 from softlookup.checker.wiring import Wiring
-from softlookup.terms import Contract, Diagnosis, Finding, SoftlookupError, Verdict
+from softlookup.terms import Contract, Diagnosis, Finding, SoftlookupError, verdict_of
 
 _WHAT_HELPS = (
     "name the projections q_proj, k_proj, v_proj and out_proj (or qkv), or wrap the part that attends in a "
@@ -35,13 +35,17 @@ def examine_behaviour(target: Target, reading: Reading, declared: Contract, why:
     for look in LOOKS:
         if not EXPLAINING & {finding.code for finding in findings}:
             findings += list(look(of))
-    verdict: Verdict = "clean"
-    if findings:
-        verdict = "unrecognised" if any(f.code == "SL000" for f in findings) else "named"
     sketch, notes = of.sketch, (_unchecked(of, why), *_measured(of))
     contract = _contract(of)
     return Diagnosis(
-        sketch.name, "module", sketch.file, sketch.line, contract, verdict, tuple(findings), notes
+        sketch.name,
+        "module",
+        sketch.file,
+        sketch.line,
+        contract,
+        verdict_of(findings),
+        tuple(findings),
+        notes,
     )
 
 

@@ -169,7 +169,7 @@ def failure_of(error: BaseException, file: str) -> Failure:
     message = str(error).strip()[:2000]
     if isinstance(error, SyntaxError) and error.filename == file:
         return Failure(type(error).__name__, error.msg, error.lineno)
-    return Failure(type(error).__name__, message, _deepest_line(error.__traceback__, file))
+    return Failure(type(error).__name__, message, deepest_line(error.__traceback__, file))
 
 
 def one_line(failure: Failure) -> str:
@@ -179,7 +179,8 @@ def one_line(failure: Failure) -> str:
     return f"{text}, at line {failure.line}" if failure.line else text
 
 
-def _deepest_line(traceback: TracebackType | None, file: str) -> int | None:
+def deepest_line(traceback: TracebackType | None, file: str) -> int | None:
+    """Return the line of ``file`` that an exception passed through last before it was raised."""
     line = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == file:

@@ -14,12 +14,12 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch import nn
 
+from softlookup.checker.calling import deepest_line
 from softlookup.checker.class_sources import parameters_of, result_of, swallows
 from softlookup.checker.config_objects import NotUnderstoodError
 from softlookup.checker.constructor_arguments import (
@@ -219,7 +219,7 @@ def _unfilled(cls: type, name: str) -> CannotConstructError:
 
 
 def _raised(name: str, what: Any, error: Exception) -> CannotConstructError:
-    line = _deepest_line(error.__traceback__, _file_of(what))
+    line = deepest_line(error.__traceback__, _file_of(what))
     words = str(error).strip().splitlines()
     said = f"{type(error).__name__}: {words[0][:300]}" if words else type(error).__name__
     is_class = inspect.isclass(what)
@@ -268,15 +268,6 @@ def _file_of(what: Any) -> str:
         return inspect.getsourcefile(inspect.unwrap(what)) or ""
     except (OSError, TypeError):
         return ""
-
-
-def _deepest_line(traceback: TracebackType | None, file: str) -> int | None:
-    line = None
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == file:
-            line = traceback.tb_lineno
-        traceback = traceback.tb_next
-    return line
 
 
 def _shown(value: Any) -> str:

@@ -32,7 +32,7 @@ from softlookup.checker.hypotheses import known_variants, singles
 from softlookup.checker.refusing import not_callable
 from softlookup.checker.target import LocalTarget
 from softlookup.checker.trying import CannotAdaptError
-from softlookup.terms import Contract, Diagnosis, Verdict
+from softlookup.terms import Contract, Diagnosis, verdict_of
 
 #: How many ways of calling are examined where some weights have no known role.
 _IN_DOUBT = 3
@@ -117,9 +117,6 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
         seen = _by_behaviour(target, adapter, why)
         if seen.verdict == "named" or (seen.verdict != "not-callable" and follows_another(seen)):
             return seen
-    verdict: Verdict = "clean"
-    if findings:
-        verdict = "unrecognised" if any(f.code == "SL000" for f in findings) else "named"
     contract = _measured(best)
     return Diagnosis(
         sketch.name,
@@ -127,7 +124,7 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
         sketch.file,
         sketch.line,
         contract,
-        verdict,
+        verdict_of(findings),
         tuple(findings),
         tuple(notes),
     )

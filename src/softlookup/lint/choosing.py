@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from softlookup.lint.discover import Lint, lints
-from softlookup.terms import SoftlookupError
+from softlookup.terms import SoftlookupError, did_you_mean
 
 
 def chosen(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[Lint]:
@@ -37,13 +36,11 @@ def _words(given: Iterable[str], where: str) -> list[str]:
     words = [word.strip() for text in given for word in text.split(",") if word.strip()]
     for word in words:
         if not any(_names(word, it) for it in lints()):
-            near = get_close_matches(word.lower(), [it.name for it in lints()], n=3)
+            names = [it.name for it in lints()]
             raise SoftlookupError(
                 f"lint: {where} names no lint with {word!r}.",
                 expected="a code such as SL801, the beginning of one such as SL8, or a name",
                 got=repr(word),
-                hint=("did you mean " + " or ".join(near) + "?")
-                if near
-                else "`softlookup lint --list` lists them",
+                hint=did_you_mean(word.lower(), names, "`softlookup lint --list` lists them"),
             )
     return words
