@@ -15,7 +15,15 @@ from softlookup.check_run import CheckRun, split_name
 from softlookup.configuration import Configuration
 from softlookup.console import progress
 from softlookup.selection import Selection
-from softlookup.terms import Contract, Diagnosis, FileReport, Finding, Skipped, SoftlookupError
+from softlookup.terms import (
+    Contract,
+    Diagnosis,
+    FileReport,
+    Finding,
+    NoAttentionError,
+    Skipped,
+    SoftlookupError,
+)
 
 ATTEND = "def attend(q, k, v):\n    return q\n"
 FINDING = Finding("SL211", "softmax-over-queries", "columns sum to one", line=2, fix="use dim=-1")
@@ -88,7 +96,7 @@ def test_what_a_folder_leaves_out_is_counted_by_its_reason(folder, checker):
 
 def test_a_file_of_a_folder_in_which_no_attention_is_found_is_only_counted(folder, checker):
     folder("a.py", "b.py", "c.py")
-    checker.answers["b.py"] = SoftlookupError("check: no attention was found in b.py.")
+    checker.answers["b.py"] = NoAttentionError("check: no attention was found in b.py.")
     checker.answers["c.py"] = FileReport("c.py", (), (Skipped("main", 3, "takes no tensors"),))
     result = run(".")
     assert result.exit_code == 0
@@ -99,9 +107,11 @@ def test_a_file_of_a_folder_in_which_no_attention_is_found_is_only_counted(folde
 
 def test_a_file_of_a_folder_that_may_hold_attention_and_was_not_looked_into_is_told(folder, checker):
     folder("a.py", "b.py")
-    checker.answers["a.py"] = SoftlookupError(
+    unbuilt = NoAttentionError(
         "check: no attention was found in a.py.", got="Attention (line 9): could not be built (no argument)"
     )
+    unbuilt.unseen = True
+    checker.answers["a.py"] = unbuilt
     result = run(".")
     assert result.exit_code == 0
     assert "Attention (line 9): could not be built" in result.stderr
@@ -375,7 +385,7 @@ def test_a_glob_reaches_what_was_found_and_with_arguments_what_was_skipped(folde
 def test_a_target_that_only_the_project_names_is_checked(folder, checker):
     folder("a.py")
     folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:make"]\ninit = {d_model = 32}\n')
-    checker.answers["a.py"] = SoftlookupError("check: no attention was found in a.py.")
+    checker.answers["a.py"] = NoAttentionError("check: no attention was found in a.py.")
     checker.answers["a.py", "make"] = (a_diagnosis("a.py", "make"),)
     assert run("a.py").stdout.splitlines()[-1] == "1 target, clean"
 

@@ -13,10 +13,7 @@ from softlookup.file_checks import Request, check_as_declared
 from softlookup.file_search import Search, search, search_file
 from softlookup.report.plain_words import count
 from softlookup.selection import Selection
-from softlookup.terms import FileReport, Skipped, SoftlookupError
-
-_NO_ATTENTION = "no attention was found"  # how the checker says that it found nothing to check
-_NOT_LOOKED_INTO = ("could not be built", "not checked")  # how it says that there may be some all the same
+from softlookup.terms import FileReport, NoAttentionError, Skipped, SoftlookupError
 
 
 class Wanted(NamedTuple):
@@ -51,7 +48,7 @@ class CheckRun:
             try:
                 report = check_as_declared(file, name, request, self.project)
             except SoftlookupError as error:
-                self._refused(str(error), found=found)
+                self._refused(error, found=found)
                 continue
             if report.diagnoses or not found:
                 self._count(report)
@@ -71,12 +68,12 @@ class CheckRun:
         words += [f"{reasons.count(reason)} {reason}" for reason in dict.fromkeys(reasons)]
         return f"Passed over: {', '.join(words)} (name a file to check it)" if words else ""
 
-    def _refused(self, words: str, *, found: bool) -> None:
+    def _refused(self, error: SoftlookupError, *, found: bool) -> None:
         """Keep why a file was not checked; of what a search found, only what was not looked into."""
-        if not found or _NO_ATTENTION not in words:
-            self.problems.append(words)
-        elif any(reason in words for reason in _NOT_LOOKED_INTO):
-            self.warnings.append(words)
+        if not found or not isinstance(error, NoAttentionError):
+            self.problems.append(str(error))
+        elif error.unseen:
+            self.warnings.append(str(error))
         else:
             self.search += Search(without=1)
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.checker.model_files import require_reader
 from softlookup.checker.refusing import not_callable
-from softlookup.terms import Contract, Diagnosis, FileReport, Skipped, SoftlookupError
+from softlookup.terms import Contract, Diagnosis, FileReport, NoAttentionError, Skipped, SoftlookupError
 
 if TYPE_CHECKING:
     from softlookup.checker.calls import Sketch
     from softlookup.checker.target import FileSession
 
+_NOT_BUILT, _NO_TIME = "could not be built", "not checked: the time is used up"  # why something was skipped
 _LEAST_SECONDS = 2.0  # a child needs about one to import torch
 _SAYS_ATTENTION = ("attn", "attention", "attend", "sdpa", "lookup", "flash")
 
@@ -108,7 +109,7 @@ class _FileCheck:
         session = self._session()
         sketches, stopped = session.sketches(), session.loading_failure
         for sketch in sketches:
-            reason = _not_attention(sketch) or ("" if self._renewed() else "not checked: the time is used up")
+            reason = _not_attention(sketch) or ("" if self._renewed() else _NO_TIME)
             if reason:
                 self._skip(sketch, reason)
             else:
@@ -148,7 +149,7 @@ class _FileCheck:
                     _not_run(self.path, sketch.name, self.contract, problem.reason, sketch.line)
                 )
             else:
-                self._skip(sketch, f"could not be built: {problem.reason.splitlines()[0]}")
+                self._skip(sketch, f"{_NOT_BUILT}: {problem.reason.splitlines()[0]}")
             return
         try:
             diagnosis = examine(target, declared(self.contract))
@@ -210,11 +211,13 @@ def _attends(sketch: Sketch) -> bool:
     return bool(looks_up) and (_says_attention(sketch) or projects is not None)
 
 
-def _nothing_found(path: str, skipped: list[Skipped]) -> SoftlookupError:
+def _nothing_found(path: str, skipped: list[Skipped]) -> NoAttentionError:
     seen = "; ".join(f"{item.name} (line {item.line}): {item.reason}" for item in skipped[:6])
-    return SoftlookupError(
+    problem = NoAttentionError(
         f"check: no attention was found in {path}.",
         expected="a function that takes queries, keys and values, or a module that attends",
         got=seen or "no definitions",
         hint=f"name it: softlookup check {path}:NAME",
     )
+    problem.unseen = any(item.reason.startswith((_NOT_BUILT, _NO_TIME)) for item in skipped)
+    return problem
