@@ -66,33 +66,32 @@ class LayerFinder(LayoutFinder):
         plans: list[Plan] = []
         answering = {n for n, role in self.reading.roles.items() if role in {"memory", "k", "v"}}
         stated = bool(answering - _EITHER)
+        layouts, dropout, longest = self._token_layouts(), dropout_of(self.sketch), longest_of(self.sketch)
         for roles, source in self._role_and_source():
             for guess in guess_wirings(self.sketch, source):
                 wiring = guess.but(asker_stated=stated or source == "self")
-                for layout in self._token_layouts():
-                    plans += self._plans_of(roles, wiring, layout)
+                can = Abilities(
+                    grouped=wiring.num_kv_heads != wiring.num_heads,
+                    wiring=wiring,
+                    dropout=dropout,
+                    gradients=self.sketch.differentiable,
+                    longest=longest,
+                )
+                for layout in layouts:
+                    plans += self._plans_of(roles, can, layout)
         return TableFinder(self.target, self.reading, self.declared).with_tables(plans)
 
-    def _plans_of(self, roles: dict[str, str], wiring: Wiring, layout: str) -> Iterator[Plan]:
-        for rectangular in (False,) if wiring.source == "self" else (True, False):
-            can = Abilities(
-                batch="B" in axes_of(layout),
-                rectangular=rectangular,
-                grouped=wiring.num_kv_heads != wiring.num_heads,
-                heads=True,
-                wiring=wiring,
-                grid=layout == _IMAGE,
-                dropout=dropout_of(self.sketch),
-                gradients=self.sketch.differentiable,
-                longest=longest_of(self.sketch),
-            )
+    def _plans_of(self, roles: dict[str, str], can: Abilities, layout: str) -> Iterator[Plan]:
+        alone = can.wiring is not None and can.wiring.source == "self"
+        for rectangular in (False,) if alone else (True, False):
             plan = LayerPlan(
                 self.parameters,
                 roles,
                 layout=layout,
-                abilities=can,
+                abilities=replace(
+                    can, batch="B" in axes_of(layout), rectangular=rectangular, grid=layout == _IMAGE
+                ),
                 weights=self.sketch.weights,
-                settings=self.sketch.settings,
             )
             yield from self._with_required_masks(plan)
 

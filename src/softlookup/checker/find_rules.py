@@ -49,9 +49,10 @@ class RuleFinder(Trying):
 
     def _corner_by_influence(self, plan: Plan, case: Case) -> Corner | None:
         """Whether the first query sees the second key tells the corner even when the values are wrong."""
-        moved = self._rows_moved_by(plan, case, 2)
-        if moved is None:
+        found = self._rows_moved_by(plan, case, 2)
+        if found is None:
             return None
+        moved = found[0]
         if bool(moved.all()) and case.k.shape[-2] - case.q.shape[-2] >= 2:
             return "bottom-right"
         # Also where the triangle is upside down: rows 0 and 1 on one side of key 2, the others on the other.
@@ -64,20 +65,30 @@ class RuleFinder(Trying):
     def _measured_causal(self, plan: Plan) -> bool:
         """Say whether it is causal unasked: the last key moves no earlier row, the first all later ones."""
         case = self.case(plan, "square")
-        by_last, by_first = self._rows_moved_by(plan, case, -1), self._rows_moved_by(plan, case, 0)
-        if by_last is None or by_first is None or not bool(by_first[1:].any()):
+        found = self._rows_moved_by(plan, case, -1, 0)
+        if found is None or not bool(found[1][1:].any()):
             return False  # where the first key moves nobody, tokens never see each other at all
+        by_last = found[0]
         return bool(by_last[-1]) and not bool(by_last[:-1].any())
 
-    def _rows_moved_by(self, plan: Plan, case: Case, key: int) -> Tensor | None:
-        """[T_q] bool: rows whose output differs when this key and value do; None when it cannot be asked."""
+    def _rows_moved_by(self, plan: Plan, case: Case, *keys: int) -> list[Tensor] | None:
+        """[T_q] bool for each key: rows whose output differs when this key and value do.
+
+        None when one of them cannot be asked.
+        """
+        changed = [Probe(f"another key {key}", self._with_another_key(plan, case, key)) for key in keys]
+        before, *after = [seen.output for seen in self.ask(plan, Probe("before", case), *changed)]
+        if before is None or any(output is None for output in after):
+            return None
+        differ = [(before - output).abs() for output in after if output is not None]
+        return [one.amax(dim=(0, 1, 3)) > 1e-6 for one in differ]
+
+    @staticmethod
+    def _with_another_key(plan: Plan, case: Case, key: int) -> Case:
         q, k, v = (t.clone() for t in (case.q, case.k, case.v))
         for tensor in (q, k, v) if plan.abilities.one_source else (k, v):
             tensor[:, :, key] += 1
-        before, after = self.ask(plan, Probe("before", case), Probe("after", case.but(q=q, k=k, v=v)))
-        if before.output is None or after.output is None:
-            return None
-        return (before.output - after.output).abs().amax(dim=(0, 1, 3)) > 1e-6
+        return case.but(q=q, k=k, v=v)
 
     def window(self, plan: Plan) -> Plan:
         """Return the plan with the window, and what its number counts."""
@@ -126,10 +137,8 @@ class RuleFinder(Trying):
         """Which of the last keys the last query sees, its own first; None where that cannot be asked."""
         case = self.case(plan, "long-square")
         T = case.k.shape[-2]
-        moved = [self._rows_moved_by(plan, case, key) for key in range(T - 1, max(-1, T - 12), -1)]
-        if any(rows is None for rows in moved):
-            return None
-        return [bool(rows[-1]) for rows in moved if rows is not None]
+        moved = self._rows_moved_by(plan, case, *range(T - 1, max(-1, T - 12), -1))
+        return None if moved is None else [bool(rows[-1]) for rows in moved]
 
     def _window_error(self, plan: Plan, ahead: bool, causal: Corner | None) -> float:
         case = self.case(plan, "square").but(window=3, window_ahead=ahead, causal=causal)

@@ -60,14 +60,14 @@ def _unlike(wirings: Iterator[Wiring]) -> Iterator[Wiring]:
 
 
 def _wirings(sketch: Sketch, source: Source) -> Iterator[Wiring]:
-    weights = named_weights(sketch)
-    for roles in _role_guesses(weights):
+    zeroed, opened = silent_weights(sketch), gates_of(sketch)
+    for roles in _role_guesses(named_weights(sketch)):
         for heads in _head_guesses(sketch, roles):
             for wiring in _with_heads(roles, heads, sketch):
                 yield wiring.but(
                     source=source,
-                    zeroed=silent_weights(sketch),
-                    opened=gates_of(sketch),
+                    zeroed=zeroed,
+                    opened=opened,
                     bypassed=norms_around(sketch, wiring.num_heads, wiring.d_head),
                 )
 
@@ -124,9 +124,7 @@ def _head_guesses(sketch: Sketch, roles: Roles) -> Iterator[tuple[int, int | Non
 def _with_heads(roles: Roles, heads: tuple[int, int | None], sketch: Sketch) -> Iterator[Wiring]:
     H, H_kv = heads
     projections = (
-        _fused(roles, H, H_kv, sketch.doc.lower())
-        if {"qkv", "packed"} & set(roles)
-        else _apart(roles, H, H_kv)
+        _fused(roles, H, H_kv, sketch.doc.lower()) if {"qkv", "packed"} & set(roles) else _apart(roles, H)
     )
     for q, k, v, fused, stated in projections:
         d_head, rest = divmod(_count(q), H)
@@ -151,18 +149,18 @@ Slots = tuple[Slot, ...]
 Projections = tuple[Slots, Slots, Slots, tuple[str, ...], bool]
 
 
-def _apart(roles: Roles, H: int, H_kv: int | None) -> Iterator[Projections]:
+def _apart(roles: Roles, H: int) -> Iterator[Projections]:
     """q, k and v in weights of their own; k and v may share one."""
-    for q in _matrices(roles.get("q", []), H):
+    for q in _matrices(roles.get("q", [])):
         if "kv" in roles:
-            for kv in _matrices(roles["kv"], H):
+            for kv in _matrices(roles["kv"]):
                 whole = kv[0]
                 d_head = sum(m.rows for m in q) // H
                 for k_rows, v_rows in halves(whole.rows, d_head):
                     pair = (whole.slot(k_rows),), (whole.slot(v_rows),)
                     yield _joined(q), *pair, (whole.named.word,), True
             continue
-        for k, v in product(_matrices(roles.get("k", []), H), _matrices(roles.get("v", []), H)):
+        for k, v in product(_matrices(roles.get("k", [])), _matrices(roles.get("v", []))):
             if q[0].in_axis == k[0].in_axis == v[0].in_axis or len({m[0].named.owner for m in (q, k, v)}) > 1:
                 yield _joined(q), _joined(k), _joined(v), (), False
 
@@ -173,7 +171,7 @@ def _fused(roles: Roles, H: int, H_kv: int | None, words: str) -> Iterator[Proje
         yield from _fused_by_head(roles[role])
         return
     stated = role == "qkv" or order_told(words)
-    for (whole,) in _matrices(roles[role], H):
+    for (whole,) in _matrices(roles[role]):
         for parts in told_groups(list(thirds(whole.rows, H, H_kv)), words):
             for order in permutations(range(3)) if not stated else [(0, 1, 2)]:
                 q, k, v = ((whole.slot(parts[place]),) for place in order)
@@ -183,7 +181,7 @@ def _fused(roles: Roles, H: int, H_kv: int | None, words: str) -> Iterator[Proje
 def _fused_by_head(weights: list[Named]) -> Iterator[Projections]:
     slots: dict[str, list[Slot]] = {"q": [], "k": [], "v": []}
     for named in weights:
-        (matrix,) = (m for m in _axes(named)[:1])
+        matrix = _axes(named)[0]
         third = matrix.rows // 3
         for place, role in enumerate("qkv"):
             first = sum(len(s.places) for s in slots[role])
@@ -191,7 +189,7 @@ def _fused_by_head(weights: list[Named]) -> Iterator[Projections]:
     yield tuple(slots["q"]), tuple(slots["k"]), tuple(slots["v"]), (weights[0].word,), True
 
 
-def _matrices(group: list[Named], H: int) -> Iterator[list[_Matrix]]:
+def _matrices(group: list[Named]) -> Iterator[list[_Matrix]]:
     """Each way to see a role's weight, or its weights one a head, as rows by inputs."""
     if not group:
         return

@@ -33,7 +33,6 @@ class LayerPlan(Plan):
 
     weights: tuple[Weight, ...] = field(default=(), repr=False)  # of the module
     cache_layout: str = "B H T d"  # of the keys and the values of earlier tokens
-    settings: dict[str, int | float] = field(default_factory=dict, repr=False)  # of the module
 
     @property
     def wiring(self) -> Wiring:

@@ -166,7 +166,7 @@ def trained(of: Observed) -> Iterator[Finding]:
     dropout = dropout_of(of.sketch)
     off: dict[str, Any] = {"training": True}
     if dropout is not None:
-        off |= {"bypassed": dropout.parts, "settings": dict.fromkeys(dropout.settings, 0.0)}
+        off |= {**dropout.off, "settings": dict(dropout.off["settings"])}
     for seen in (of.seen, *_with_masks(of)):
         one, two = seen.outputs([seen.asked(**off), seen.asked(**off, seed=1)])
         again = seen.moved(one, two)

@@ -6,7 +6,6 @@ reach. Biases that are all 0, as they are made, get numbers first, or nobody wou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -21,10 +20,6 @@ from softlookup.checker.projecting import merge_heads, split_heads
 from softlookup.checker.wiring import Slot, Tokens, read_matrix, remember
 from softlookup.terms import Case
 
-#: Settings that say how many tokens a module may be given.
-_LONGEST = re.compile(
-    r"(config\.)?(block_size|ctx_len|n_ctx|context_length|max_(seq_)?len(gth)?|max_position_.*)"
-)
 _LONG, _TOO_LONG = 37, 64
 
 
@@ -67,7 +62,7 @@ def unlike_its_recipe(target: Target, plan: LayerPlan, steps: Explained) -> dict
     if own is None:
         return None
     for name, case, tokens in _cases(own):
-        answer_tokens = remember(case, tokens)
+        remember(case, tokens)
         call = plan.spell(Probe(name, case))
         if call is None:
             continue
@@ -77,7 +72,7 @@ def unlike_its_recipe(target: Target, plan: LayerPlan, steps: Explained) -> dict
             continue
         expected = own.output(steps(case.double().but(wiring=None))[0])
         if plan.wiring.residual:
-            expected = expected + answer_tokens.x.double()
+            expected = expected + tokens.x.double()
         if not same(seen, expected.to(seen.dtype)):
             error = float((seen.double() - expected).abs().max())
             return {"asked": name, "tokens": case.q.shape[2], "largest_error": round(error, 4)}
@@ -114,10 +109,9 @@ def _bias_of(parameter: str, weights: dict[str, Tensor]) -> str | None:
 
 
 def _cases(own: Own) -> Iterator[tuple[str, Case, Tokens]]:
-    """Yield short inputs without and with a mask, and inputs of the greatest length that is stated."""
+    """Yield short inputs without and with a mask, and one as long as the tables of the module."""
     can = own.plan.abilities
-    stated = next((n for path, n in own.plan.settings.items() if _LONGEST.fullmatch(path)), None)
-    longest = stated if isinstance(stated, int) and 5 < stated <= _TOO_LONG else _LONG
+    longest = can.longest if can.longest is not None and can.longest <= _TOO_LONG else _LONG
     for name, B, T in (
         ("own weights", 2, 6),
         ("own weights, masked", 2, 6),

@@ -7,7 +7,7 @@ merged heads. So one call of the module asks for any q, k and v.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -66,7 +66,6 @@ class Wiring:
     order_stated: bool = False  # a fused parameter's name says in which order they lie
     asker_stated: bool = True  # names say which of two inputs asks
     heads_summed: bool = False  # the output projection takes one head's width
-    biases: dict[str, str] = field(default_factory=dict, hash=False)  # projection's parameter -> its bias
 
     @property
     def widths(self) -> tuple[int, int, int]:
@@ -118,9 +117,9 @@ def tokens_of(case: Case) -> Tokens:
     return _MADE.get(case, lambda: _tokens(case))
 
 
-def remember(case: Case, tokens: Tokens) -> Tokens:
-    """Let these be the tokens of a case from now on."""
-    return _MADE.get(case, lambda: tokens)
+def remember(case: Case, tokens: Tokens) -> None:
+    """Let these be the tokens of a case that has none yet."""
+    _MADE.get(case, lambda: tokens)
 
 
 _MADE = ByIdentity()
