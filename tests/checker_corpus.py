@@ -28,10 +28,10 @@ from mutants import (  # noqa: E402
     FAMILIES,
     MUTANTS,
     PAIRS,
-    accepted_lines,
     build_all,
     mutant_of,
 )
+from patching import accepted_lines  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are tiny
 _serial = count()
@@ -95,14 +95,15 @@ def _promises(contract, dtype):
 
 @cache
 def _examined(path, name, promises):
-    module = _load(path)
+    module = load(path)
     found = getattr(module, name) if name else _attention_in(module)
     if inspect.isclass(found):
         found = instance_of(found, {})
     return examine(LocalTarget(found, name or ""), declared(Contract(**dict(promises))))
 
 
-def _load(path):
+def load(path):
+    """Return the module that a file makes, under a name of its own."""
     spec = importlib.util.spec_from_file_location(f"corpus_{next(_serial)}_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look there

@@ -1,15 +1,13 @@
 """What the proofs about modules share: load a file, build the module in it, examine it in this process."""
 
-import importlib.util
 import inspect
 import json
 import sys
 import tempfile
 from functools import cache
-from itertools import count
 from pathlib import Path
 
-import torch
+from checker_corpus import load
 from torch import nn
 
 from softlookup.checker.constructing import instance_of
@@ -20,10 +18,7 @@ from softlookup.terms import Contract
 TESTS = Path(__file__).parent
 sys.path.append(str(TESTS / "kill"))
 import module_mutants as kills  # noqa: E402
-from patching import MODULES  # noqa: E402
-
-torch.set_num_threads(1)  # the tensors are tiny
-_serial = count()
+from patching import MODULES, accepted_lines  # noqa: E402
 
 #: (rule, style) of every mutant of a module.
 SINGLES = [(rule, mutant.style) for rule, mutants in kills.MUTANTS.items() for mutant in mutants]
@@ -57,7 +52,7 @@ def killed(rules, style):
             promised |= mutant.contract
             if mutant.dtype == "float16":  # no bug, until somebody promises to run in half precision
                 promised["half"] = True
-        return _examined(path, None, json.dumps([promised, {}])), kills.accepted_lines(path)
+        return _examined(path, None, json.dumps([promised, {}])), accepted_lines(path)
 
 
 def lines_of(entry):
@@ -70,18 +65,10 @@ def lines_of(entry):
 @cache
 def _examined(path, name, promised):
     contract, init = json.loads(promised)
-    module = _load(path)
+    module = load(path)
     found = getattr(module, name) if name else _last_module_in(module)
     target = instance_of(found, init) if inspect.isclass(found) else found
     return examine(LocalTarget(target, found.__name__), declared(Contract(**contract)))
-
-
-def _load(path):
-    spec = importlib.util.spec_from_file_location(f"modules_{next(_serial)}_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
 
 
 def _last_module_in(module):

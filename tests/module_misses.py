@@ -1,5 +1,7 @@
 """What is known to be missed in modules, with the reason. Whoever mends one has to take it from the list."""
 
+import pytest
+
 #: id of a report -> why it does not get its name, or its line
 WILD: dict[str, str] = {
     "b059": "named path-mismatch at the test where the paths part, not where the causal mask is forgotten",
@@ -48,3 +50,9 @@ PAIRED: dict[tuple[tuple[str, str], str], str] = {
     ): "rotary positions and two bugs: three at once",
     (("window-off-by-one", "heads-merged-by-view"), "alibi_window"): _NO_WINDOW,
 }
+
+
+def listed(known, key, *case):
+    """Return the case as a parameter, which must fail where its key is listed."""
+    marks = pytest.mark.xfail(strict=True, reason=known[key]) if key in known else ()
+    return pytest.param(*case, marks=marks, id=key if isinstance(key, str) else None)

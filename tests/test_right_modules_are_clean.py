@@ -2,26 +2,19 @@
 
 import pytest
 from module_corpus import STYLES, diagnosis_of, diagnosis_of_style, entries
-from module_misses import NOTES, RIGHT
+from module_misses import NOTES, RIGHT, listed
+
+MODULES = {entry["file"].partition("_")[0]: entry for entry in entries("right_modules", "expected.json")}
+NOTED = {key: entry for key, entry in MODULES.items() if "note" in entry}
 
 
-def listed(known, entry):
-    """Return the case with a mark when it is known to be missed."""
-    key = entry["file"].partition("_")[0]
-    marks = pytest.mark.xfail(strict=True, reason=known[key]) if key in known else ()
-    return pytest.param(entry, id=key, marks=marks)
-
-
-MODULES = entries("right_modules", "expected.json")
-
-
-@pytest.mark.parametrize("entry", [listed(RIGHT, entry) for entry in MODULES])
+@pytest.mark.parametrize("entry", [listed(RIGHT, *pair) for pair in MODULES.items()])
 def test_a_right_module_is_clean(entry):
     diagnosis = diagnosis_of(entry, "right_modules")
     assert [(finding.name, finding.summary) for finding in diagnosis.findings] == []
 
 
-@pytest.mark.parametrize("entry", [listed(RIGHT | NOTES, entry) for entry in MODULES if "note" in entry])
+@pytest.mark.parametrize("entry", [listed(RIGHT | NOTES, *pair) for pair in NOTED.items()])
 def test_a_known_variant_is_noted(entry):
     assert entry["note"] in [note.name for note in diagnosis_of(entry, "right_modules").notes]
 

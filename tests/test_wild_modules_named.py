@@ -2,16 +2,9 @@
 
 import pytest
 from module_corpus import diagnosis_of, entries, lines_of
-from module_misses import WILD
+from module_misses import WILD, listed
 
-REPORTS = [
-    pytest.param(
-        entry,
-        id=entry["id"],
-        marks=pytest.mark.xfail(strict=True, reason=WILD[entry["id"]]) if entry["id"] in WILD else (),
-    )
-    for entry in entries("wild", "expected_modules.json")
-]
+REPORTS = [listed(WILD, entry["id"], entry) for entry in entries("wild", "expected_modules.json")]
 
 
 @pytest.mark.parametrize("entry", REPORTS)

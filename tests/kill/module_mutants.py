@@ -16,7 +16,7 @@ from module_mutants_rows import EMPTY_ROWS, POSITIONS
 from module_mutants_scale import SCALE
 from module_mutants_softmax import MIX, SOFTMAX
 from module_mutants_training import TRAINING
-from patching import BUG, MODULES, SHOWS, Mutant, apply, lines_with, source
+from patching import MODULES, Mutant, mutant_in, source, write
 
 FAMILIES = {
     "visibility": CAUSAL | MASKS,
@@ -58,10 +58,7 @@ PAIRS_ACROSS: list[tuple[tuple[str, str], str]] = [
 
 def mutant_of(rule: str, style: str) -> Mutant:
     """Return the patch that writes this bug into this style."""
-    found = [mutant for mutant in MUTANTS[rule] if mutant.style == style]
-    if len(found) != 1:
-        raise LookupError(f"{rule} in {style}: {len(found)} patches, expected 1")
-    return found[0]
+    return mutant_in(MUTANTS, rule, style)
 
 
 def build(rule: str, style: str, folder: Path) -> tuple[Path, int]:
@@ -72,15 +69,4 @@ def build(rule: str, style: str, folder: Path) -> tuple[Path, int]:
 
 def build_all(rules: tuple[str, ...], style: str, folder: Path) -> tuple[Path, tuple[int, ...]]:
     """Write a file with several bugs; return its path and the wrong lines, from the top of the file."""
-    text = source(style, MODULES)
-    for rule in rules:
-        text = apply(text, mutant_of(rule, style))
-    path = folder / f"{'__'.join([style, *rules])}.py"
-    path.write_text(text)
-    return path, tuple(lines_with(text, BUG))
-
-
-def accepted_lines(path: Path) -> set[int]:
-    """Return the lines that a diagnosis may name: the wrong one, or where a missing step would have stood."""
-    text = path.read_text()
-    return {*lines_with(text, BUG), *lines_with(text, SHOWS)}
+    return write(source(style, MODULES), {rule: mutant_of(rule, style) for rule in rules}, folder)

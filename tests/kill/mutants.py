@@ -13,7 +13,7 @@ from mutants_causal import CAUSAL
 from mutants_layout import EMPTY_ROWS, LAYOUT
 from mutants_masks import MASKS
 from mutants_precision import PRECISION, TRAINING
-from patching import BUG, SHOWS, Mutant, apply, lines_with, patch, source
+from patching import Mutant, mutant_in, patch, source, write
 
 FAMILIES = {
     "visibility": CAUSAL | MASKS,
@@ -73,10 +73,7 @@ EXPECT_UNRECOGNISED: dict[str, list[Mutant]] = {
 
 def mutant_of(rule: str, style: str) -> Mutant:
     """Return the patch that writes this bug into this style."""
-    found = [mutant for mutant in (MUTANTS | EXPECT_UNRECOGNISED)[rule] if mutant.style == style]
-    if len(found) != 1:
-        raise LookupError(f"{rule} in {style}: {len(found)} patches, expected 1")
-    return found[0]
+    return mutant_in(MUTANTS | EXPECT_UNRECOGNISED, rule, style)
 
 
 def build(rule: str, style: str, folder: Path) -> tuple[Path, int]:
@@ -87,16 +84,4 @@ def build(rule: str, style: str, folder: Path) -> tuple[Path, int]:
 
 def build_all(rules: tuple[str, ...], style: str, folder: Path) -> tuple[Path, tuple[int, ...]]:
     """Write a file with several bugs; return its path and the wrong lines, from the top of the file."""
-    text = source(style)
-    for rule in rules:
-        text = apply(text, mutant_of(rule, style))
-    name = "__".join([style, *(rule.replace(" ", "-").replace(",", "") for rule in rules)])
-    path = folder / f"{name}.py"
-    path.write_text(text)
-    return path, tuple(lines_with(text, BUG))
-
-
-def accepted_lines(path: Path) -> set[int]:
-    """Return the lines that a diagnosis may name: the wrong one, or where a missing step would have stood."""
-    text = path.read_text()
-    return {*lines_with(text, BUG), *lines_with(text, SHOWS)}
+    return write(source(style), {rule: mutant_of(rule, style) for rule in rules}, folder)

@@ -70,3 +70,31 @@ def _mark(text: str, position: int, mark: str) -> str:
 def lines_with(text: str, mark: str) -> list[int]:
     """Return the numbers of the lines that carry the mark, counted from 1."""
     return [number for number, line in enumerate(text.splitlines(), 1) if mark in line]
+
+
+def mutant_in(mutants: dict[str, list[Mutant]], rule: str, style: str) -> Mutant:
+    """Return the patch that writes this bug into this style."""
+    found = [mutant for mutant in mutants[rule] if mutant.style == style]
+    if len(found) != 1:
+        raise LookupError(f"{rule} in {style}: {len(found)} patches, expected 1")
+    return found[0]
+
+
+def write(text: str, mutants: dict[str, Mutant], folder: Path) -> tuple[Path, tuple[int, ...]]:
+    """Write a right text with several bugs into ``folder``; return its path and the wrong lines in order.
+
+    mutants: rule -> its patch, all of one style
+    """
+    for mutant in mutants.values():
+        text = apply(text, mutant)
+    style = next(iter(mutants.values())).style
+    name = "__".join([style, *(rule.replace(" ", "-").replace(",", "") for rule in mutants)])
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    return path, tuple(lines_with(text, BUG))
+
+
+def accepted_lines(path: Path) -> set[int]:
+    """Return the lines that a diagnosis may name: the wrong one, or where a missing step would have stood."""
+    text = path.read_text()
+    return {*lines_with(text, BUG), *lines_with(text, SHOWS)}

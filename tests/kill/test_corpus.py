@@ -10,9 +10,9 @@ import pytest
 import torch
 from driving import STYLES, cases, expected, load
 from module_mutants import MUTANTS as MODULE_MUTANTS
-from mutants import EXPECT_UNRECOGNISED, FAMILIES, MUTANTS, PAIRS, accepted_lines, build, build_all, mutant_of
+from mutants import EXPECT_UNRECOGNISED, FAMILIES, MUTANTS, PAIRS, build, build_all, mutant_of
 from observing import Seen, differ, gradients, in_dtype, loudness, observe, same, with_hidden_nan
-from patching import FOLDER, apply, lines_with, patch, source
+from patching import FOLDER, accepted_lines, apply, lines_with, patch, source
 
 from softlookup.terms import Case
 

@@ -1,5 +1,4 @@
 """Lines that end in `# wrong` must be found by the lint this file is named after, and no other line."""
-# ruff: noqa
 
 import torch
 from torch import nn

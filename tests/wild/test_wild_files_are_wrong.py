@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
+from repairing import answers_rightly, repaired, source_of
 from wild_repairs import REPAIRS
 
 HERE = Path(__file__).parent
 EXPECTED = {entry["id"]: entry for entry in json.loads((HERE / "expected.json").read_text(encoding="utf-8"))}
-MARK = "  # bug"
 
 
 def load(source, name):
@@ -22,28 +22,9 @@ def load(source, name):
     return target() if isinstance(target, type) else target
 
 
-def answers_rightly(target, check):
-    try:
-        return bool(check(target))
-    except (RuntimeError, IndexError, TypeError):
-        return False
-
-
 @pytest.fixture(params=sorted(REPAIRS))
 def report(request):
     return request.param
-
-
-def source_of(report):
-    return (HERE / EXPECTED[report]["file"]).read_text(encoding="utf-8")
-
-
-def repaired(report):
-    lines = source_of(report).splitlines()
-    [at] = [i for i, line in enumerate(lines) if line.endswith(MARK)]
-    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-    lines[at] = indent + REPAIRS[report][0]
-    return "\n".join(lines)
 
 
 def test_every_expected_file_has_a_repair_and_every_file_is_expected():
@@ -54,15 +35,15 @@ def test_every_expected_file_has_a_repair_and_every_file_is_expected():
 
 
 def test_the_file_answers_wrongly_as_it_stands(report):
-    assert not answers_rightly(load(source_of(report), report), REPAIRS[report][1])
+    assert not answers_rightly(load(source_of(EXPECTED[report]), report), REPAIRS[report][1])
 
 
 def test_the_file_answers_rightly_once_the_marked_line_is_repaired(report):
-    assert REPAIRS[report][1](load(repaired(report), report))
+    assert REPAIRS[report][1](load(repaired(EXPECTED[report], REPAIRS[report][0]), report))
 
 
 def test_the_file_marks_one_line_and_names_its_report(report):
-    source = source_of(report)
+    source = source_of(EXPECTED[report])
     doc = ast.get_docstring(ast.parse(source))
     assert source.count("# bug") == 1
     assert doc.startswith(f"Report {report}: https://")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from repairing import answers_rightly, repaired, source_of
 from wild_module_repairs import REPAIRS
 
 HERE = Path(__file__).parent
 EXPECTED = {
     entry["id"]: entry for entry in json.loads((HERE / "expected_modules.json").read_text(encoding="utf-8"))
 }
-MARK = "  # bug"
 
 
 def made(source, report):
@@ -31,28 +31,9 @@ def made(source, report):
     ).eval()
 
 
-def answers_rightly(module, check):
-    try:
-        return bool(check(module))
-    except (RuntimeError, IndexError, TypeError):
-        return False
-
-
 @pytest.fixture(params=sorted(REPAIRS))
 def report(request):
     return request.param
-
-
-def source_of(report):
-    return (HERE / EXPECTED[report]["file"]).read_text(encoding="utf-8")
-
-
-def repaired(report):
-    lines = source_of(report).splitlines()
-    [at] = [i for i, line in enumerate(lines) if line.endswith(MARK)]
-    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-    lines[at] = indent + REPAIRS[report][0]
-    return "\n".join(lines)
 
 
 def test_every_expected_module_has_a_repair():
@@ -60,15 +41,15 @@ def test_every_expected_module_has_a_repair():
 
 
 def test_the_module_answers_wrongly_as_it_stands(report):
-    assert not answers_rightly(made(source_of(report), report), REPAIRS[report][2])
+    assert not answers_rightly(made(source_of(EXPECTED[report]), report), REPAIRS[report][2])
 
 
 def test_the_module_answers_rightly_once_the_marked_line_is_repaired(report):
-    assert REPAIRS[report][2](made(repaired(report), report))
+    assert REPAIRS[report][2](made(repaired(EXPECTED[report], REPAIRS[report][0]), report))
 
 
 def test_the_file_marks_one_line_and_names_its_report(report):
-    source = source_of(report)
+    source = source_of(EXPECTED[report])
     doc = ast.get_docstring(ast.parse(source))
     assert source.count("# bug") == 1
     assert doc.startswith(f"Report {report}: https://")
@@ -80,11 +61,11 @@ def test_an_entry_says_why_and_accepts_another_name_or_line_only_beside_its_own(
     assert set(entry) <= {"id", "file", "target", "expect", "accept", "contract", "init", "why", "or_line"}
     assert entry["why"]
     assert entry["expect"] not in entry.get("accept", ())
-    lines = [line.strip() for line in source_of(report).splitlines()]
+    lines = [line.strip() for line in source_of(EXPECTED[report]).splitlines()]
     assert "or_line" not in entry or lines.count(entry["or_line"]) == 1
 
 
 def test_the_target_is_one_of_at_most_a_few_classes_and_the_last_one(report):
-    classes = [node.name for node in ast.parse(source_of(report)).body if isinstance(node, ast.ClassDef)]
+    classes = [node.name for node in ast.parse(source_of(EXPECTED[report])).body if isinstance(node, ast.ClassDef)]
     assert classes[-1] == EXPECTED[report]["target"]
     assert len(classes) <= 3
