@@ -116,16 +116,29 @@ def gates_of(sketch: Sketch) -> tuple[str, ...]:
     )
 
 
+def norm_factors_of(sketch: Sketch) -> tuple[str, ...]:
+    """Return the learned factors of normalisations, as built: trained ones differ from feature to feature."""
+    return tuple(
+        weight.name
+        for weight in sketch.weights
+        if weight.trained
+        and len(weight.shape) == 1
+        and "Norm" in sketch.parts.get(weight.name.rpartition(".")[0], "")
+        and not weight.name.endswith("bias")
+    )
+
+
 def norms_around(sketch: Sketch, num_heads: int, d_head: int) -> tuple[str, ...]:
     """Return the parts that normalise inputs or outputs: those of queries and keys belong to the lookup."""
-    return tuple(
+    found = [
         path
         for path, kind in sketch.parts.items()
         if re.search(r"Norm(\dd)?$|Normalization$", kind)
         and "parametrizations" not in path
         and not _QK_NORM.search(path)
         and (num_heads == 1 or _width_of(sketch, path) != d_head)
-    )
+    ]
+    return tuple(path for path in found if not any(path.startswith(f"{other}.") for other in found))
 
 
 def _width_of(sketch: Sketch, path: str) -> int | None:
