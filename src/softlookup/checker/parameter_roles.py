@@ -47,6 +47,7 @@ _ROLES = {
     r"(_?(hidden_?states?|states?|outputs?|out|seq|sequence|tokens|embeds?|embeddings?|features?|inputs?"
     r"|x|bank|hidden))?|(x|inputs?)_(kv|context|memory|src|source|enc)|y",
     "cache": r".*(cache|past).*|incremental_state",
+    "residual": r"(skip_|x_)?(residual|shortcut)|identity",
 }
 _ROLE_PATTERNS = {role: re.compile(pattern, re.I) for role, pattern in _ROLES.items()}
 
@@ -67,9 +68,13 @@ def roles_of(parameters: tuple[Parameter, ...], wired: bool) -> dict[str, str]:
         role = role_of(parameter.name)
         if role == "causal" and parameter.default in {"", "None"} and "mask" in parameter.name:
             role = "mask"  # `causal_mask=None` is a tensor
+        if role == "heads" and parameter.name == "h" and parameter.required and wired:
+            role = "x"  # hidden states: a module knows the number of its heads
         if role is None or (role == "x" and not wired):
             continue
-        if role in {"cos", "sin", "rotary", "positions", "memory", "cache"} and not wired:
+        if role in {"cos", "sin", "rotary", "positions", "memory", "cache", "residual"} and not wired:
+            continue
+        if role == "residual" and (not parameter.required or parameter is parameters[0]):  # a switch, an input
             continue
         if role == "mask" and parameter.default in {"True", "False"}:
             role = "causal" if "causal" in parameter.name or parameter.name in {"mask", "masked"} else None

@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import Any, Literal
 
 from torch import nn
@@ -46,7 +46,7 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
     seen = _outside(target)
     code = _code_of(target, seen)
     source, line = _source_of(seen.shown)
-    parameters = _parameters(seen.called or called_by(target), without_self=inspect.isclass(target))
+    parameters = _call_parameters(target, seen)
     return Sketch(
         name=name or seen.name or getattr(target, "__name__", type(target).__name__),
         kind="function" if inspect.isroutine(seen.shown) else _kind(target),
@@ -62,6 +62,23 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
         settings=seen.settings,
         differentiable=_is_differentiable(target),
     )
+
+
+def _call_parameters(target: Any, seen: Outside) -> tuple[Parameter, ...]:
+    """Return the parameters of a call; where ``forward`` hands ``*args`` on, also those of its parent."""
+    own = _parameters(seen.called or called_by(target), without_self=inspect.isclass(target))
+    module = target if inspect.isclass(target) else type(target)
+    if not issubclass(module, nn.Module) or not any(one.kind == "*args" for one in own):
+        return own
+    named = [one for one in own if not one.kind.startswith("*")]
+    taken = {one.name for one in named}
+    for parent in module.__mro__[1 : module.__mro__.index(nn.Module)]:
+        more = _parameters(vars(parent)["forward"])[1:] if "forward" in vars(parent) else ()
+        if more and not any(one.kind == "*args" for one in more):
+            handed = (one for one in more if one.name not in taken)
+            # What may be left out goes by name: those between may be taken here.
+            return (*(one if one.required else replace(one, kind="keyword-only") for one in handed), *named)
+    return own
 
 
 def _constructor_parameters(target: Any) -> tuple[Parameter, ...]:
