@@ -75,7 +75,7 @@ def unlike_its_recipe(target: Target, plan: LayerPlan, steps: Explained) -> dict
         if plan.wiring.residual:
             expected = expected + tokens.x.double()
         if (allowed := steps.sees(heads)) is not None:  # what looks nowhere returns what it likes
-            real = allowed.any(dim=-1).all(dim=1).expand(seen.shape[:2])
+            real = allowed.any(dim=-1).expand(heads.q.shape[:-1]).all(dim=1)  # [B, T_q]
             seen, expected = seen[real], expected[real]
         if not same(seen, expected.to(seen.dtype)):
             error = float((seen.double() - expected).abs().max())
