@@ -164,6 +164,20 @@ LAYERS = {
     "softlookup.console": (6, 0),
     "softlookup.pytest_plugin": (7, 0),
     "softlookup.configuration": (6, 0),
+    "softlookup.learn.lessons": (6, 0),
+    "softlookup.learn.judgement": (6, 0),
+    "softlookup.learn.outcomes": (6, 0),
+    "softlookup.learn.exercise": (6, 1),
+    "softlookup.learn.progress": (6, 1),
+    "softlookup.learn.mistakes": (6, 1),
+    "softlookup.learn.place": (6, 2),
+    "softlookup.learn.parts": (6, 2),
+    "softlookup.learn.planted": (6, 3),
+    "softlookup.learn.judging": (6, 3),
+    "softlookup.learn.exercises.*": (6, 4),  # one folder an exercise, found by exercise
+    "softlookup.learn.exercises": (6, 4),
+    "softlookup.learn.showing": (6, 4),
+    "softlookup.learn": (6, 5),
     "softlookup.file_checks": (6, 1),
     "softlookup.check_run": (6, 2),
     "softlookup.commands.*": (7, 0),  # one file a command; cli finds them by file name
@@ -203,7 +217,12 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
+def handed_out(path):
+    """Say whether a file is an exercise or its solution: text that is never imported."""
+    return path.parent.parent.name == "exercises" and path.name in {"task.py", "solution.py"}
+
+
+MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py")) if not handed_out(path)}
 
 
 @functools.cache

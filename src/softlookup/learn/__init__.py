@@ -1,0 +1,1 @@
+"""The learner's track: lessons, exercises that name the mistake, a quiz, and grading for a class."""

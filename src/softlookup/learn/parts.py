@@ -1,0 +1,201 @@
+"""What a judge asks of a learner's file, one part after another. ``judge.py`` of an exercise lists them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from softlookup.checker.calls import Answer
+from softlookup.checker.diagnose import declared, examine
+from softlookup.checker.guard import TargetError
+from softlookup.checker.target import FileSession, FileTarget
+from softlookup.learn.exercise import NOT_WRITTEN
+from softlookup.learn.judgement import Remark
+from softlookup.learn.mistakes import Fault, explaining, fault_of
+from softlookup.learn.outcomes import Given, Outcome, difference, drawn, outcome_here, outcome_of
+from softlookup.terms import Contract, Finding
+
+#: How an answer can be wrong without being a known mistake -> the name and the words.
+_UNKNOWN = {
+    "error": ("error-missing", "Bad input is let through: an error with a clear message is due here."),
+    "raises": ("raises", "It raises on input that is right."),
+    "type": ("wrong-type", "It returns something else than what is asked for."),
+    "shape": ("wrong-shape", "The result has another shape."),
+    "dtype": ("wrong-dtype", "The result has another kind of numbers (bool, integer or float)."),
+    "finite": ("not-finite", "There is NaN or infinity in the result."),
+    "values": ("wrong-values", "The numbers differ."),
+}
+
+
+class Part(Protocol):
+    """One thing that is asked."""
+
+    @property
+    def holds(self) -> str:
+        """What is right when nothing is remarked, in words."""
+
+    def remarks(self, session: FileSession, source: str) -> list[Remark]:
+        """Return what is wrong; nothing when all is right. ``source``: the text of the file."""
+
+
+@dataclass(frozen=True)
+class Attends:
+    """A function or class is attention without a finding, as the checker judges it."""
+
+    name: str
+    contract: Contract = field(default_factory=Contract)
+    init: Mapping[str, Any] = field(default_factory=dict)
+    questions: Mapping[str, str] = field(default_factory=dict)  # rule -> what to think about
+    counted: tuple[str, ...] = ()  # notes that count here, e.g. "causal-top-left"
+
+    @property
+    def holds(self) -> str:
+        """What is right."""
+        return f"{self.name} is attention as promised"
+
+    def remarks(self, session: FileSession, source: str) -> list[Remark]:
+        """Return one remark for each finding."""
+        target = _target(session, self.name, self.init)
+        if isinstance(target, Remark):
+            return [target]
+        diagnosis = examine(target, declared(self.contract))
+        found = [*diagnosis.findings, *(note for note in diagnosis.notes if note.name in self.counted)]
+        if any("NotImplementedError" in finding.summary for finding in found):
+            return [not_written(self.name)]
+        return [Remark(replace(it, fix=""), self.questions.get(it.name, "")) for it in found]
+
+
+@dataclass(frozen=True)
+class Computes:
+    """A function gives the answers of another one; ``mistakes`` are what it may give instead.
+
+    inputs: the smallest first: the first one that is answered wrongly is the one that is shown
+    init: arguments of the constructor, where ``name`` is a class or a method
+    """
+
+    name: str
+    right: Callable[..., Any]
+    inputs: Sequence[Given]
+    mistakes: Sequence[Callable[..., Any]] = ()
+    init: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 1e-5
+
+    @property
+    def holds(self) -> str:
+        """What is right."""
+        return f"{self.name} gives the right answers"
+
+    def remarks(self, session: FileSession, source: str) -> list[Remark]:
+        """Return one remark for each mistake that explains wrong answers, or one for what none explains."""
+        target = _target(session, self.name, self.init)
+        if isinstance(target, Remark):
+            return [target]
+        answers = target.perform([given.call() for given in self.inputs])
+        yours = [outcome_of(answer) for answer in answers]
+        right = [outcome_here(self.right, given) for given in self.inputs]
+        if all(it.missing for it in yours if it.error != "ValueError"):
+            return [not_written(self.name)]
+        found, left = explaining(self.mistakes, self.inputs, yours, right, self.tolerance)
+        wrong = [i for i in range(len(yours)) if difference(yours[i], right[i], self.tolerance)]
+        remarks = []
+        for mistake in found:
+            i = next(i for i in wrong if self._is(mistake, i, yours[i]))
+            remarks.append(_remark(fault_of(mistake), answers[i], drawn(yours[i], right[i]), source))
+        return remarks or [self._unknown(answers[i], yours[i], right[i], source) for i in left[:1]]
+
+    def _is(self, mistake: Callable[..., Any], i: int, yours: Outcome) -> bool:
+        return not difference(yours, outcome_here(mistake, self.inputs[i]), self.tolerance)
+
+    def _unknown(self, answer: Answer, yours: Outcome, right: Outcome, source: str) -> Remark:
+        name, summary = _UNKNOWN[difference(yours, right, self.tolerance)]
+        if name == "raises":
+            summary = f"It raises {yours.error} on input that is right: {yours.message.splitlines()[0]}"
+        remark = _remark(Fault(name, summary), answer, drawn(yours, right), source)
+        return replace(remark, finding=replace(remark.finding, line=yours.line)) if yours.line else remark
+
+
+@dataclass(frozen=True)
+class Behaves:
+    """What comes of several calls is judged as a whole, where no single right answer exists (dropout).
+
+    verdict: gets one outcome for each call, and returns the fault that it sees, or None
+    """
+
+    name: str
+    inputs: Sequence[Given]
+    verdict: Callable[[list[Outcome]], Fault | None]
+    holds: str
+    init: Mapping[str, Any] = field(default_factory=dict)
+
+    def remarks(self, session: FileSession, source: str) -> list[Remark]:
+        """Return the fault, as a remark."""
+        target = _target(session, self.name, self.init)
+        if isinstance(target, Remark):
+            return [target]
+        answers = target.perform([given.call() for given in self.inputs])
+        outcomes = [outcome_of(answer) for answer in answers]
+        if outcomes and all(it.missing for it in outcomes):
+            return [not_written(self.name)]
+        fault = self.verdict(outcomes)
+        return [_remark(fault, answers[0], {}, source)] if fault else []
+
+
+@dataclass(frozen=True)
+class Says:
+    """A constant of the file, e.g. ``BUG = ""``, is as it should be. It is read, the file is not asked.
+
+    wrong: gets the constant, and returns the fault in it, or None
+    empty: the value that is handed out
+    """
+
+    name: str
+    wrong: Callable[[Any], Fault | None]
+    empty: Any = ""
+
+    @property
+    def holds(self) -> str:
+        """What is right."""
+        return f"{self.name} is right"
+
+    def remarks(self, session: FileSession, source: str) -> list[Remark]:
+        """Return the fault, as a remark."""
+        value, line = constant(source, self.name)
+        if value == self.empty:
+            return [not_written(self.name, line)]
+        fault = self.wrong(value)
+        return [Remark(Finding("", fault.name, fault.summary, line), fault.question)] if fault else []
+
+
+def constant(source: str, name: str) -> tuple[Any, int | None]:
+    """Return the value of a constant of a file and its line; (None, None) where it is none."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(it) for it in node.targets] == [name]:
+            try:
+                return ast.literal_eval(node.value), node.lineno
+            except ValueError:
+                return None, node.lineno
+    return None, None
+
+
+def not_written(name: str, line: int | None = None) -> Remark:
+    """Return the remark that something is still to be written."""
+    return Remark(Finding("", NOT_WRITTEN, f"{name} is still to be written.", line))
+
+
+def _target(session: FileSession, name: str, init: Mapping[str, Any]) -> FileTarget | Remark:
+    """Return the definition of this name, or the remark why there is none."""
+    try:
+        return session.target(name, dict(init))
+    except TargetError as problem:
+        if "NotImplementedError" in problem.reason:
+            return not_written(name)
+        return Remark(Finding("", "name-missing", f"{name}: {problem.reason}"))
+
+
+def _remark(fault: Fault, answer: Answer, evidence: dict[str, Any], source: str) -> Remark:
+    """Return the remark about a fault, on the line of the last torch function that the fault names."""
+    lines = [it.line for it in answer.recorded if it.op.strip("_") in fault.line]
+    line = lines[-1] if lines else answer.recorded[-1].line if answer.recorded else None
+    return Remark(Finding("", fault.name, fault.summary, line, evidence=evidence), fault.question)
