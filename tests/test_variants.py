@@ -129,6 +129,32 @@ class NormedTogether(Projected):
         )
 
 
+class NormedThenTurned(Projected):
+    """Each query and key is brought to a mean square of 1 and then rotated; the factors may be trained."""
+
+    def __init__(self, wide=False, factor=1.0, turn=True):
+        super().__init__()
+        self.wide, self.turn = wide, turn
+        width = WIDTH if wide else WIDTH // HEADS
+        self.q_norm, self.k_norm = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
+        with torch.no_grad():
+            self.q_norm.weight.copy_(torch.linspace(1.0, factor, width))
+
+    def forward(self, x):
+        q, k, v = self.heads(x)
+        if self.wide:
+            merged = ((self.q_norm, q), (self.k_norm, k))
+            q, k = (
+                norm(t.transpose(1, 2).flatten(2)).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                for norm, t in merged
+            )
+        else:
+            q, k = self.q_norm(q), self.k_norm(k)
+        angles = torch.arange(x.shape[1])[:, None] * 10000.0 ** (-torch.arange(0, 8, 2) / 8)
+        q = rotated(q, angles)
+        return self.mix(q, rotated(k, angles) if self.turn else k, v)
+
+
 def rotated(x, angles, halves=True):
     a, b = x.chunk(2, dim=-1) if halves else (x[..., ::2], x[..., 1::2])
     turned = (a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos())
@@ -196,3 +222,20 @@ def test_a_norm_over_all_heads_is_noted_with_its_temperature():
     diagnosis = softlookup.check(NormedTogether())
     assert diagnosis.named() == []
     assert "all heads together" in note(diagnosis, "qk-norm")
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["each head", "all heads together"])
+def test_a_norm_before_rotary_positions_is_noted_with_them(wide):
+    diagnosis = softlookup.check(NormedThenTurned(wide))
+    assert diagnosis.named() == []
+    measured = note(diagnosis, "qk-norm")
+    assert ("all heads together" in measured) == wide
+    assert "pairing='halves', base=10000" in measured
+
+
+def test_trained_factors_of_such_a_norm_change_nothing():
+    assert softlookup.check(NormedThenTurned(factor=3.0)).named() == []
+
+
+def test_rotated_queries_beside_keys_that_are_not_rotated_are_blamed_behind_a_norm_too():
+    assert not softlookup.check(NormedThenTurned(turn=False)).clean

@@ -16,6 +16,7 @@ from softlookup.checker.weight_names import (
     heads_of,
     kv_heads_of,
     named_weights,
+    norm_factors_of,
     norms_around,
     silent_weights,
 )
@@ -60,7 +61,7 @@ def _unlike(wirings: Iterator[Wiring]) -> Iterator[Wiring]:
 
 
 def _wirings(sketch: Sketch, source: Source) -> Iterator[Wiring]:
-    zeroed, opened = silent_weights(sketch), gates_of(sketch)
+    zeroed, opened = silent_weights(sketch), gates_of(sketch) + norm_factors_of(sketch)
     for roles in _role_guesses(named_weights(sketch)):
         for heads in _head_guesses(sketch, roles):
             for wiring in _with_heads(roles, heads, sketch):

@@ -60,7 +60,7 @@ class Wiring:
     source: Source = "self"  # one input; queries from one and keys and values from another; three of them
     residual: bool = False  # the input is added to the output
     zeroed: tuple[str, ...] = ()  # biases and adapters, 0 while it is asked
-    opened: tuple[str, ...] = ()  # factors on the output, 1 while it is asked
+    opened: tuple[str, ...] = ()  # factors on the output or in a norm, 1 while it is asked
     bypassed: tuple[str, ...] = ()  # normalisations of the input or output
     fused: tuple[str, ...] = ()  # parameters that hold several projections, as the code calls them
     order_stated: bool = False  # a fused parameter's name says in which order they lie

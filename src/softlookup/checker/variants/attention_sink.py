@@ -23,7 +23,7 @@ WORDS = (
 )
 #: Keys that a layer appends for everybody: with the weights that are chosen for it they are 0, and so are
 #: their values.
-HINTS = ("add_zero_attn", "add_bias_kv")
+HINTS = ("add_zero_attn", "add_bias_kv", "sink")
 VARIANTS = (1, 2)
 
 
