@@ -181,6 +181,11 @@ class WindowByDefault(nn.Module):
 
 
 @kept
+class WindowOnRequest(nn.Module):
+    def __init__(self, dim, num_heads, window_size=None):
+        super().__init__()
+
+
 class NoWindow(nn.Module):
     def __init__(self, dim, num_heads, window=-1):
         pass
@@ -289,6 +294,7 @@ PLAIN = [
     (Local, {"dim": 48, "num_heads": 6, "window_size": 3, "max_len": 40, "num_layers": 1}),
     (WindowOfTwo, {"dim": 48, "window_size": (3, 3), "num_heads": 6, "shift": 0}),
     (WindowByDefault, {"window_size": (3, 3)}),
+    (WindowOnRequest, {"dim": 48, "num_heads": 6, "window_size": 3}),
     (NoWindow, {"window": -1}),
     (Buckets, {"d_kv": 8, "relative_attention_num_buckets": 8, "max_distance": 20}),
     (Indexed, {"layer_idx": 0, "max_position_embeddings": 40, "rope_theta": 500_000.0}),

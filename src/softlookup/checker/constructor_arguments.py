@@ -206,6 +206,9 @@ def _config(cls: type, path: str, config: type | None, order: Order, depth: int)
     arguments = arguments_for(config, inner, depth + 1)
     if is_pretrained(config):
         arguments.pop("vocab_size", None)  # special tokens lie high in the vocabulary
+        for one in parameters_of(config):
+            if one.default is None and meaning_of(one.name) == "window":  # its masks are made above the layer
+                arguments.pop(one.name, None)
         arguments = {"attn_implementation": "eager", **arguments, **under}
         inner.used |= set(under)  # it takes any keyword
     built: Any = config(**arguments)

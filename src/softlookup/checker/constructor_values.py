@@ -146,8 +146,13 @@ def value_of(meaning: str, sizes: Sizes, *, weightless: bool = False) -> Any:
 
 
 def gives_way(meaning: str, default: Any) -> bool:
-    """Say whether a default is one that our value replaces: a positive size, a rate, or no grouping."""
+    """Say whether a default is one that our value replaces: a positive size, a rate, no grouping, no window.
+
+    A window that nobody asks for hides nothing, and whatever is wrong with it stays unseen.
+    """
     if meaning in {"layer_index", "kv_heads"} and (default is None or default == 0):
+        return True
+    if meaning == "window" and default is None:
         return True
     if meaning not in GIVES_WAY:
         return False

@@ -121,6 +121,9 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
             return _explained(target, look, matches)
     if any(_moved_by_others(look.evidence) for look in looks[:1]):
         return Explanation(looks[0].plan, looks[0].evidence, None, looks[0].failing)
+    for look in _in_one_length(target, looks):
+        if matches := look.fitting(singles(look.evidence)):
+            return _explained(target, look, matches)
     for look, known in zip(looks, variants, strict=True):  # few, so they are asked under every plan
         if matches := look.fitting(pairs(known, known)):
             return _explained(target, look, matches)
@@ -130,13 +133,38 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
         failing = {seen.probe for seen in look.failing}
         single = effective(rules[place], look.scale, look.ordered, failing)
         # With a variant all rules count: what it assumes (a bias, a window) may be what they get wrong.
-        for both in (pairs(variants[place], rules[place]), pairs(single, single)):
-            if matches := look.fitting(both):
+        for several in (
+            pairs(variants[place], rules[place]),
+            pairs(single, single),
+            _beside_visibility(variants[place], rules[place], single),
+        ):
+            if matches := look.fitting(several):
                 return _explained(target, look, matches)
     least = min(looks, key=lambda look: len(look.failing))
     if _right_in_float32(target, least.plan):
         return Explanation(least.plan, least.evidence, REFERENCE, least.failing, imprecise=True)
     return Explanation(least.plan, least.evidence, None, least.failing)
+
+
+def _in_one_length(target: Target, looks: list[Look]) -> Iterator[Look]:
+    """Look again with as many source tokens as target tokens.
+
+    Values taken from the target have another length than the keys: some kernels raise, some answer anything.
+    """
+    for look in looks:
+        can = look.plan.abilities
+        if can.rectangular and can.wiring is not None and can.wiring.source != "self":
+            yield look_at(target, look.plan.but(abilities=replace(can, rectangular=False)))
+
+
+def _beside_visibility(
+    known: list[Hypothesis], rules: list[Hypothesis], single: list[Hypothesis]
+) -> Iterator[Hypothesis]:
+    """Positions, a rule of visibility, and one other step: the only three that are tried at once."""
+    positions = [h for h in known if {"score", "assume"} & h.edits.keys()]
+    visibility = [h for h in rules if h.edits.keys() == {"visible"}]
+    others = [h for h in single if "visible" not in h.edits]
+    return pairs(list(pairs(positions, visibility)), others)
 
 
 def _moved_by_others(evidence: Evidence) -> bool:

@@ -13,6 +13,7 @@ from itertools import chain
 from softlookup.checker.call_steps import CALLS
 from softlookup.checker.calls import Sketch
 from softlookup.checker.dataflow import LOOKED_UP
+from softlookup.checker.docstrings import shapes_in
 from softlookup.checker.evidence import Observation
 from softlookup.checker.locate_projections import Search
 
@@ -104,7 +105,8 @@ class _Search(Search):
 
     def window(self) -> int | None:
         """The comparison with the window, by its own name or by one worked out from it."""
-        names = self.names("window")
+        held = {path.rpartition(".")[2] for path in self.sketch.settings}  # as in self.window_size
+        names = self.names("window") | {name for name in held if "window" in name}
         compared = self.lines.get("compare", [])
         found = (
             line
@@ -173,9 +175,14 @@ class _Search(Search):
         return self.text.branch({switch} if switch.isidentifier() else self.names("mask", "bias"))
 
     def rotation_called(self) -> int | None:
-        """Where the rotation of queries and keys is called, or done."""
+        """Where a rotation counts along another axis than it says; else where it is called or done."""
         rotated = self.carried_out("rotate")
-        return (self.text.caller(rotated) or rotated) if rotated else None
+        if not rotated:
+            return None
+        says, counted = self.text.axes_counted(rotated)
+        axes = next((axes for axes in shapes_in(says) if "T" in axes), ())
+        wrong = (line for line, axis in counted if axes and axis in range(len(axes)) and axes[axis] != "T")
+        return next(wrong, None) or self.text.caller(rotated) or rotated
 
     def reordered(self) -> int | None:
         """Where features of keys change their order and those of queries do not, or the reverse."""

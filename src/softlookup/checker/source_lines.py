@@ -75,8 +75,8 @@ class SourceLines:
         return next((node.lineno for node in later if not _names(node.value) & names), None)
 
     def mentions(self, line: int, names: set[str]) -> bool:
-        """Say whether the statement on this line uses one of these names."""
-        return bool(_names(self._statement(line)) & names)
+        """Say whether the statement on this line uses one of these names, or an attribute called so."""
+        return bool(_asked(self._statement(line)) & names)
 
     def makes(self, line: int, beginning: str) -> bool:
         """Say whether the statement on this line gives a value to a name that begins like this."""
@@ -109,6 +109,16 @@ class SourceLines:
             names = {t.attr for n in makers for t in n.targets if isinstance(t, ast.Attribute)}
         calls = (node for node in _in_order(self._target) if isinstance(node, ast.Call))
         return next((call.lineno for call in calls if _called(call) in names), None)
+
+    def axes_counted(self, line: int) -> tuple[str, list[tuple[int, int]]]:
+        """The docstring of the function around a line, and (line, axis) where it reads ``x.shape[axis]``."""
+        around = [n for n in _in_order(self._tree) if isinstance(n, ast.FunctionDef) and _covers(n, line)]
+        if not around:
+            return "", []
+        nodes = (n for n in _in_order(around[-1]) if isinstance(n, ast.Subscript))
+        read = ((n, n.slice) for n in nodes if isinstance(n.value, ast.Attribute) and n.value.attr == "shape")
+        plain = ((n.lineno, i.value) for n, i in read if isinstance(i, ast.Constant))
+        return ast.get_docstring(around[-1]) or "", [(at, i) for at, i in plain if isinstance(i, int)]
 
     def asked_from(self, line: int, *words: str) -> int | None:
         """Where the target calls what a line lies in with a keyword of one of these words."""

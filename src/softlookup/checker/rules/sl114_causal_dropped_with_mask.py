@@ -19,6 +19,9 @@ from softlookup.terms import Case
 LINE = ("both asked", "overwritten", "hide", "normalize")
 
 
-def visible(case: Case) -> Tensor | None:
-    given = case.allowed_mask is not None or case.additive_bias is not None
+VARIANTS = ("a mask or bias", "a mask")  # a bias that is built in is there at every call
+
+
+def visible(case: Case, variant: str) -> Tensor | None:
+    given = case.allowed_mask is not None or (case.additive_bias is not None and variant == "a mask or bias")
     return all_rules(case.but(causal=None, window=None)) if given else all_rules(case)
