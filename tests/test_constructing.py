@@ -183,9 +183,10 @@ class WindowByDefault(nn.Module):
 @kept
 class WindowOnRequest(nn.Module):
     def __init__(self, dim, num_heads, window_size=None):
-        super().__init__()
+        pass
 
 
+@kept
 class NoWindow(nn.Module):
     def __init__(self, dim, num_heads, window=-1):
         pass
