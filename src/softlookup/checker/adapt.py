@@ -65,7 +65,16 @@ class Adapter:
         else:
             layouts = LayoutFinder(*known)
             started = [layouts.grouped(layouts.layout())]
-        return [plan for start in started for plan in self._with_rules(known, start)]
+        found: list[Plan] = []
+        problems: list[CannotAdaptError] = []
+        for start in started:
+            try:
+                found += self._with_rules(known, start)
+            except CannotAdaptError as problem:  # a wrong guess of the projections may fit no mask
+                problems.append(problem)
+        if problems and not found:
+            raise problems[0]
+        return found
 
     def _with_rules(self, known: tuple[Target, Reading, Contract], plan: Plan) -> list[Plan]:
         """Find out the rules of position and the masks of one way to call the target."""

@@ -170,6 +170,7 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "reorder": lambda f: f.op in {"transpose", "permute"} and f.looked_up_only and _swaps_pairs(f),
     "cut fused": lambda f: f.op in _CUT_FUSED and any(s in ({"qkv"}, {"kv"}) for s in f.sources),
     "project": lambda f: f.op in _PROJECT and f.looked_up_only,
+    "project queries": lambda f: f.op in _PROJECT and f.holds == {"q"},
     "from target": lambda f: f.reads("target") and f.op in _PROJECT and bool(f.holds & {"k", "v", "kv"}),
     "from memory": lambda f: f.reads("memory") and f.op in _PROJECT and f.holds == {"q"},
 }

@@ -153,7 +153,7 @@ class Dataflow:
 def _flows(seen: Observation) -> Iterable[Flow]:
     """Yield each call in order with its contents."""
     contents: dict[int, frozenset[str]] = {serial: frozenset({role}) for serial, role in seen.serials.items()}
-    packed = "k" not in seen.serials.values()
+    packed = not {"k", "kv"} & set(seen.serials.values())
     picked: dict[int, int] = {}  # how many pieces were taken from one tensor so far
     for record in seen.recorded:
         sources = tuple(contents.get(serial, frozenset()) for serial in record.reads)
@@ -191,7 +191,8 @@ def _flow(record: Recorded, sources: tuple[frozenset[str], ...], packed: bool) -
         return Flow(record, sources, holds - INPUTS)
     if _is_product(record, sources, packed):
         if not any("scores" in source for source in sources):
-            return Flow(record, sources, holds | {"q", "k", "scores"}, "scores")
+            # What the queries meet first stands for the keys, also where it was cut or projected as values.
+            return Flow(record, sources, (holds - {"v"}) | {"q", "k", "scores"}, "scores")
         return Flow(record, sources, holds | {"v"})
     if record.op in SOFTMAX | EXP and "scores" in holds and "v" not in holds:
         return Flow(record, sources, holds | {"weights"}, "weights")
@@ -208,5 +209,7 @@ def _is_product(record: Recorded, sources: tuple[frozenset[str], ...], packed: b
         )
     if len(fresh) < len(sources):  # whatever the scores are multiplied with stands for the values
         return record.op in _PRODUCTS and any(source & _MIXED for source in fresh)
-    met = {"q", "k"} <= frozenset().union(*sources) and not any({"q", "k"} <= source for source in sources)
+    asking = [source for source in sources if "q" in source]
+    answering = [source for source in sources if source & {"k", "v"}]
+    met = bool(asking and answering) and not any("q" in source for source in answering)
     return met and record.op not in {"cat", "stack"}

@@ -158,6 +158,11 @@ class LayerFinder(LayoutFinder):
 
     def _likeliest(self, ran: list[Trial]) -> list[Plan]:
         """One plan for each wiring, likely ones first, called as the first one is, or the other way round."""
+        most: dict[tuple[str, ...], int] = {}  # inputs that differ: all of them one shows least
+        for trial in ran:
+            roles = tuple(trial.plan.roles.values())
+            most[roles] = max(most.get(roles, 0), _inputs(trial))
+        ran = [trial for trial in ran if _inputs(trial) == most[tuple(trial.plan.roles.values())]]
         ran = sorted(ran, key=_likelihood)
         first = ran[0].plan
         found: dict[tuple[str, ...], dict[Wiring | None, Plan]] = {}

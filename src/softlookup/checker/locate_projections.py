@@ -63,7 +63,8 @@ class Search:
 
     def raw_values(self) -> int | None:
         """An input that reaches the mix through no projection: its first call, or who asked for that."""
-        for flow in self.calls("mix"):
+        mixing = (flow for flow in self.flow.flows if flow.op == FUSED or CALLS["mix"](flow))
+        for flow in mixing:
             for serial, source in zip(flow.record.reads, flow.sources, strict=True):
                 if source and source <= INPUTS:
                     return next(map(self.asked_by, self.flow.upstream(serial)), None)

@@ -82,6 +82,16 @@ def _square_long(build: CaseBuilder, can: Abilities) -> Sizes:
     return build.sizes(T_q=67, T_k=67, B=1, H=2 if can.grouped else 1, H_kv=1)
 
 
+def _equal_axes(build: CaseBuilder, can: Abilities) -> Sizes:
+    """As many tokens as heads, and as many samples where nothing fixes the number of heads."""
+    if can.wiring is None:
+        return build.sizes(B=4, H=4, H_kv=4, T_q=4, T_k=4)
+    H = can.wiring.num_heads
+    sources = {"self": 1, "cross": 2, "three": 3}[can.wiring.source]
+    samples = max(1, can.wiring.capacity // sources // H)  # that leave room for so many tokens
+    return build.sizes(B=min(4, samples), T_q=H, T_k=H)
+
+
 def _long_sizes(build: CaseBuilder, can: Abilities) -> Sizes:
     """More keys than a block of 256 and no multiple of anything; square targets get 37, loops are slow."""
     long = {"T_q": 3, "T_k": 261} if can.rectangular else {"T_q": 37, "T_k": 37}
@@ -122,7 +132,7 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
     masked = build.masked(masked, build.random_mask(masked, 22))
     padded = build.case(23, square)
     padded = build.masked(padded, build.padding_mask(padded))
-    equal = build.case(24, build.sizes(B=4, H=4, H_kv=4, T_q=4, T_k=4))
+    equal = build.case(24, _equal_axes(build, can))
     large = build.case(25, build.sizes(), gain=40.0)
     full = build.case(27, square)
     probes = [

@@ -13,7 +13,7 @@ import re
 
 from softlookup.checker.evidence import Evidence, Judgement
 
-LINE = ("split",)
+LINE = ("split", "project queries")
 #: An argument of the constructor that lets the caller choose the width of a head.
 _CHOOSES = re.compile(r"(d|dim)_?(head|k|v|qk|key)|head_(dim|size|width)|config|cfg|args", re.I)
 
