@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from softlookup import cli
 from softlookup.check_run import CheckRun, split_name
+from softlookup.checker.files import Told
 from softlookup.configuration import Configuration
 from softlookup.console import progress
 from softlookup.selection import Selection
@@ -61,8 +62,14 @@ def checker(monkeypatch):
             raise diagnoses
         return diagnoses if isinstance(diagnoses, FileReport) else FileReport(path, diagnoses, (), "2.13.0")
 
+    def check_file_as_told(path, told_of, named, **asked):
+        diagnoses = answers.get(path, (a_diagnosis(path),))
+        told = {it.name: told_of(it.name) for it in diagnoses}
+        calls.append({"path": path, "named": named, "told": told, "file": told_of(""), **asked})
+        return FileReport(path, diagnoses, (), "2.13.0")
+
     fake = types.ModuleType("softlookup.checker.files")
-    fake.check_file = check_file
+    fake.check_file, fake.check_file_as_told, fake.Told = check_file, check_file_as_told, Told
     monkeypatch.setitem(sys.modules, "softlookup.checker.files", fake)
     return types.SimpleNamespace(answers=answers, calls=calls)
 
@@ -351,43 +358,114 @@ def test_the_contract_of_a_file_is_declared_to_the_checker_and_options_lie_on_to
     assert checker.calls[0]["init"] == {"a": 1, "b": 3}
 
 
-def test_a_target_with_a_contract_of_its_own_is_judged_by_it(folder, checker):
+def test_a_target_with_a_contract_of_its_own_is_checked_once_and_by_it(folder, checker):
     folder("a.py")
-    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:One"]\nmask = "blocked"\n')
-    checker.answers["a.py"] = (a_diagnosis("a.py", "One", "named"), a_diagnosis("a.py", "Two"))
-    checker.answers["a.py", "One"] = (a_diagnosis("a.py", "One"),)
-    result = run("a.py")
-    assert [(call["name"], call["contract"].mask) for call in checker.calls] == [
-        (None, None),
-        ("One", "blocked"),
-    ]
-    assert result.stdout.splitlines()[-1] == "2 targets, clean"
-    assert result.stdout.index("One  clean") < result.stdout.index("Two  clean")  # as in the file
-
-
-def test_a_glob_reaches_what_was_found_and_with_arguments_what_was_skipped(folder, checker):
-    folder("a.py")
-    skipped = (Skipped("BigAttention", 9, "could not be built"), Skipped("main", 12, "takes no tensors"))
-    checker.answers["a.py"] = FileReport("a.py", (a_diagnosis("a.py", "Attention"),), skipped)
-    table = '[tool.softlookup.contracts."*.py:*Attention"]\nmask = "allowed"\n'
+    table = '[tool.softlookup.contracts."a.py"]\nwindow = 4\n'
+    table += '[tool.softlookup.contracts."a.py:One"]\nmask = "blocked"\ninit = {a = 1}\n'
+    table += '[tool.softlookup.contracts."a.py:T*"]\nmask = "allowed"\n'
     folder("pyproject.toml", text=table)
-    run("a.py")
-    assert [call["name"] for call in checker.calls] == [None, "Attention"]
-    checker.calls.clear()
-    folder("pyproject.toml", text=table + "init = {d_model = 32}\n")
+    checker.answers["a.py"] = (a_diagnosis("a.py", "One"), a_diagnosis("a.py", "Two"))
+    run("a.py", "--init", "b=2")
+    (call,) = checker.calls
+    assert call["named"] == ["One"]
+    assert {name: told.contract.mask for name, told in call["told"].items()} == {
+        "One": "blocked",
+        "Two": "allowed",
+    }
+    assert call["told"]["One"].contract.window == 4
+    assert call["told"]["One"].init == {"a": 1, "b": 2}
+    assert call["file"].contract.mask is None
+
+
+COUNTED = """
+import torch
+
+def attend(q, k, v, mask=None):
+    open({calls!r}, "a").write("x")
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    return (scores if mask is None else scores.masked_fill(mask, -torch.inf)).softmax(-1) @ v
+
+class Maker:
+    def __init__(self, width):
+        self.width = width
+    def weigh(self, one, two, three):
+        return attend(one, two, three)
+"""
+
+
+def number_of_calls(folder, arguments):
+    counted = Path("calls.txt")
+    counted.unlink(missing_ok=True)
+    result = run(*arguments)
+    return counted.stat().st_size, result
+
+
+def test_a_contract_of_its_own_costs_no_second_check_of_a_target(folder):
+    folder("a.py", text=COUNTED.format(calls=str(Path("calls.txt").resolve())))
+    once, _ = number_of_calls(folder, ["a.py", "--mask", "blocked"])
+    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:attend"]\nmask = "blocked"\n')
+    declared, result = number_of_calls(folder, ["a.py"])
+    assert result.exit_code == 0, result.output
+    assert declared == once
+
+
+def test_what_only_the_project_names_is_checked_with_what_is_declared_of_it(folder):
+    folder("a.py", text=COUNTED.format(calls=str(Path("calls.txt").resolve())))
+    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:Maker.weigh"]\ninit = {width = 32}\n')
+    result = run("a.py", "--format", "json")
+    assert [it["name"] for it in json.loads(result.stdout)["targets"]] == ["attend", "Maker.weigh"]
+
+
+def test_a_name_of_the_project_that_a_file_does_not_have_is_an_error_in_words(folder):
+    folder("a.py", text="def attend(q, k, v):\n    return q\n")
+    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:other"]\nmask = "blocked"\n')
     result = run("a.py")
-    assert [call["name"] for call in checker.calls] == [None, "Attention", "BigAttention"]
-    assert result.stdout.splitlines()[-1] == "2 targets, clean"
-    assert "could not be built" not in result.stdout
-    assert "takes no tensors" in result.stdout
+    assert result.exit_code == 2
+    assert "a.py defines no 'other'" in result.stderr
 
 
-def test_a_target_that_only_the_project_names_is_checked(folder, checker):
-    folder("a.py")
-    folder("pyproject.toml", text='[tool.softlookup.contracts."a.py:make"]\ninit = {d_model = 32}\n')
-    checker.answers["a.py"] = NoAttentionError("check: no attention was found in a.py.")
-    checker.answers["a.py", "make"] = (a_diagnosis("a.py", "make"),)
-    assert run("a.py").stdout.splitlines()[-1] == "1 target, clean"
+STOPPED = """import torch
+
+def round_up(n, step):
+    return -(-n // step) * step
+
+import no_such_kernels
+
+def attend(q, k, v):
+    return (q @ k.transpose(-2, -1)).softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize("asked", ["a.py", "."])
+def test_an_import_that_stops_before_the_attention_is_told_with_its_line(folder, asked):
+    folder("a.py", text=STOPPED)
+    result = run(asked, "--format", "json")
+    assert result.exit_code == 1, result.output
+    assert "SL001" in result.stdout
+    assert "ModuleNotFoundError: No module named 'no_such_kernels'" in result.stdout
+    assert '"line": 6' in result.stdout
+
+
+def test_an_import_that_stops_before_a_name_is_told_when_that_is_asked_for(folder):
+    folder("a.py", text=STOPPED)
+    result = run("a.py:attend")
+    assert result.exit_code == 1, result.output
+    assert "No module named 'no_such_kernels', at line 6" in " ".join(result.stdout.split())
+
+
+def test_an_import_that_stops_in_a_file_that_speaks_of_no_attention_is_no_finding(folder):
+    folder("a.py", text="def double(n):\n    return 2 * n\n\nimport no_such_kernels\n")
+    result = run("a.py")
+    assert result.exit_code == 2
+    assert "no attention was found" in result.stderr
+    assert "no_such_kernels" in result.stderr
+
+
+def test_an_import_that_stops_after_the_attention_leaves_what_was_found(folder):
+    folder("a.py", text=STOPPED.replace("import no_such_kernels\n", "") + "\nimport no_such_kernels\n")
+    result = run("a.py")
+    assert "scale-missing" in result.stdout
+    assert "SL001" not in result.stdout
 
 
 def test_a_target_that_is_named_on_the_command_line_is_checked_once(folder, checker):

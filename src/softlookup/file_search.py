@@ -125,6 +125,22 @@ def looks_like_attention(text: str) -> bool:
     return any(_is_like_attention(node) for node in _definitions(tree))
 
 
+def mentions_attention(text: str) -> bool:
+    """Say whether any name in this source, also of what it only calls, speaks of attention.
+
+    >>> mentions_attention("import x\nx.softmax(1)"), mentions_attention("# attention, please\nimport x")
+    (True, False)
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return bool(_WORTH_READING.search(text))
+    fields = ("id", "attr", "arg", "name", "module")
+    names = (getattr(node, field, None) for node in ast.walk(tree) for field in fields)
+    said = any(isinstance(name, str) and _WORTH_READING.search(name) for name in names)
+    return said or looks_like_attention(text)
+
+
 def _walk(folder: str, exclusion: Exclusion, left_out: list[tuple[str, str]]) -> Iterator[str]:
     """Yield the Python files below a folder; note what is left out."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):

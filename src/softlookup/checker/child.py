@@ -61,7 +61,7 @@ def _limit(order: dict[str, Any]) -> None:
     faulthandler.enable(report, all_threads=False)
     faulthandler.register(signal.SIGUSR1, report, all_threads=True)
     # Should the parent die, nobody else watches the clock; unhandled, this signal ends the process.
-    signal.setitimer(signal.ITIMER_REAL, order["wall_seconds"] + 5)
+    signal.setitimer(signal.ITIMER_REAL, order["wall_seconds"] + 30)
 
 
 def _limits_in_words(order: dict[str, Any]) -> dict[str, str]:

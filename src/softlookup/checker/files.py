@@ -6,18 +6,19 @@ The child is started before anything here imports torch, so that both processes 
 from __future__ import annotations
 
 import re
-import time
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.checker.model_files import require_reader
 from softlookup.checker.refusing import not_callable
+from softlookup.file_search import mentions_attention
 from softlookup.terms import Contract, Diagnosis, FileReport, NoAttentionError, Skipped, SoftlookupError
 
 if TYPE_CHECKING:
-    from softlookup.checker.calls import Sketch
+    from softlookup.checker.calls import Failure, Sketch
     from softlookup.checker.target import FileSession
 
 _NOT_BUILT, _NO_TIME = "could not be built", "not checked: the time is used up"  # why something was skipped
@@ -30,7 +31,7 @@ def check_file(
     name: str | None = None,
     *,
     contract: Contract,
-    init: dict[str, object] | None = None,
+    init: Mapping[str, object] | None = None,
     timeout: float = 60.0,
     device: str | None = None,
 ) -> FileReport:
@@ -46,22 +47,52 @@ def check_file(
     Raises: SoftlookupError when there is no such file or name, when nothing in it looks like attention, when
         a package is missing that reads such a file, or when torch does not see the device.
     """
+    told = Told(contract, init or {})
+    return _check(path, name, lambda _: told, (), Limits(wall_seconds=timeout, device=device or ""))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is declared about one target: its contract, and arguments of its constructor."""
+
+    contract: Contract = field(default_factory=Contract)
+    init: Mapping[str, object] = field(default_factory=dict)
+
+
+#: Name of a target -> what is declared about it.
+Telling: TypeAlias = Callable[[str], Told]
+
+
+def check_file_as_told(
+    path: str, told_of: Telling, named: Sequence[str], *, timeout: float = 60.0, device: str | None = None
+) -> FileReport:
+    """Check one file in which some targets have a contract of their own.
+
+    told_of: what is declared about a target of this name
+    named: targets that are checked whether they look like attention or not; also ``Class.method``
+
+    Raises: as ``check_file``.
+    """
+    return _check(path, None, told_of, named, Limits(wall_seconds=timeout, device=device or ""))
+
+
+def _check(path: str, name: str | None, told_of: Telling, named: Sequence[str], limits: Limits) -> FileReport:
     require_reader(path)
-    if device is not None:
+    if limits.device:
         from softlookup.checker.devices import require_device
 
-        require_device(device)
-    limits = Limits(wall_seconds=timeout, device=device or "")
+        require_device(limits.device)
     child = launch(path, limits)  # before torch is imported here
-    work = _FileCheck(path, child, contract, init or {})
+    work = _FileCheck(path, child, told_of)
     try:
         import torch
 
         torch.set_num_threads(1)  # tiny tensors, and the child has the other core
-        diagnoses, skipped = work.one(name) if name else work.all()
+        diagnoses, skipped = work.one(name) if name else work.all(named)
         return FileReport(path, diagnoses, skipped, torch.__version__)
     except TargetError as problem:
-        return FileReport(path, (_not_run(path, name, contract, problem.reason),), (), torch.__version__)
+        stopped = _not_run(path, name, told_of(name or "").contract, problem.reason, problem.line)
+        return FileReport(path, (stopped,), (), torch.__version__)
     finally:
         work.close()
 
@@ -77,11 +108,10 @@ def _not_run(
 class _FileCheck:
     """The check of one file: a child at a time, a new one after a target has ended the last."""
 
-    def __init__(self, path: str, child: Child, contract: Contract, init: dict[str, Any]) -> None:
+    def __init__(self, path: str, child: Child, told_of: Telling) -> None:
         self.path = path
         self.child = child
-        self.contract = contract
-        self.init = init
+        self.told_of = told_of
         self.diagnoses: list[Diagnosis] = []
         self.skipped: list[Skipped] = []
 
@@ -93,33 +123,68 @@ class _FileCheck:
         """Examine the definition of this name."""
         from softlookup.checker.diagnose import declared, examine
 
-        session = self._session()
-        known = [sketch.name for sketch in session.sketches()]
-        if name.partition(".")[0] not in known:
-            raise SoftlookupError(
-                f"check: {self.path} defines no {name!r}.",
-                expected="the name of a function, class or callable instance that the file defines",
-                got=name,
-                hint=f"one of {', '.join(known)}" if known else "define a function that takes q, k and v",
-            )
-        return (examine(session.target(name, self.init), declared(self.contract)),), ()
+        session, told = self._session(), self.told_of(name)
+        self._known(name)
+        return (examine(session.target(name, dict(told.init)), declared(told.contract)),), ()
 
-    def all(self) -> tuple[tuple[Diagnosis, ...], tuple[Skipped, ...]]:
-        """Examine everything that looks like attention, and say why the rest does not."""
+    def all(self, named: Sequence[str]) -> tuple[tuple[Diagnosis, ...], tuple[Skipped, ...]]:
+        """Examine everything that looks like attention and what is named, and say why the rest does not."""
         session = self._session()
-        sketches, stopped = session.sketches(), session.loading_failure
-        for sketch in sketches:
-            reason = _not_attention(sketch) or ("" if self._renewed() else _NO_TIME)
-            if reason:
+        stopped = session.loading_failure
+        for sketch in [*session.sketches(), *self._only_named(named)]:
+            asked = sketch.name in named
+            reason = (None if asked else _not_attention(sketch)) or ("" if self._renewed() else _NO_TIME)
+            if reason and asked:
+                self._tell_not_run(sketch, reason)
+            elif reason:
                 self._skip(sketch, reason)
             else:
-                self._examine(sketch)
-        if stopped and self.diagnoses:
-            words = f"import stopped here: {stopped.kind}: {stopped.message[:120]}"
-            self.skipped.append(Skipped(Path(self.path).name, stopped.line, words))
+                self._examine(sketch, asked=asked)
+        if stopped:
+            self._tell_where_it_stopped(stopped)
         if not self.diagnoses:
             raise _nothing_found(self.path, self.skipped)
         return tuple(self.diagnoses), tuple(self.skipped)
+
+    def _only_named(self, names: Sequence[str]) -> list[Sketch]:
+        """Return a sketch for each name that is no definition of the file: of a method that of its class."""
+        found = []
+        for name in names:
+            try:
+                found.append(replace(self._known(name), name=name))
+            except TargetError as problem:  # the import stopped before it
+                contract = self.told_of(name).contract
+                self.diagnoses.append(_not_run(self.path, name, contract, problem.reason, problem.line))
+        return [sketch for sketch in found if "." in sketch.name]
+
+    def _known(self, name: str) -> Sketch:
+        """Return the definition that a name begins with.
+
+        Raises: SoftlookupError when the file has none; TargetError when its import stopped before it.
+        """
+        known = {sketch.name: sketch for sketch in self.session.sketches()}
+        found = known.get(name.partition(".")[0])
+        if found is not None:
+            return found
+        if stopped := self.session.loading_failure:
+            raise _stopped(self.path, stopped)
+        raise SoftlookupError(
+            f"check: {self.path} defines no {name!r}.",
+            expected="the name of a function, class or callable instance that the file defines",
+            got=name,
+            hint=f"one of {', '.join(known)}" if known else "define a function that takes q, k and v",
+        )
+
+    def _tell_where_it_stopped(self, stopped: Failure) -> None:
+        """Say that the import stopped: what came after it in the file was never looked at.
+
+        Raises: TargetError when no attention came before it and the text speaks of some.
+        """
+        text = Path(self.path).read_text(encoding="utf-8", errors="replace")
+        if not self.diagnoses and mentions_attention(text):
+            raise _stopped(self.path, stopped)
+        words = f"import stopped here: {stopped.kind}: {stopped.message[:120]}"
+        self.skipped.append(Skipped(Path(self.path).name, stopped.line, words))
 
     def _session(self) -> FileSession:
         from softlookup.checker.target import FileSession
@@ -131,41 +196,49 @@ class _FileCheck:
         """Start another child when a target has ended the last one; False when no time is left."""
         if not self.child.closed:
             return True
-        left = self.child.deadline - time.monotonic()
+        left = self.child.seconds_left
         if left < _LEAST_SECONDS:
             return False
         self.child = launch(self.path, replace(self.child.limits, wall_seconds=left))
         self._session()
         return True
 
-    def _examine(self, sketch: Sketch) -> None:
+    def _examine(self, sketch: Sketch, *, asked: bool) -> None:
+        """Examine one definition; ``asked``: whatever comes of it is told."""
         from softlookup.checker.diagnose import declared, examine
 
+        told = self.told_of(sketch.name)
         try:
-            target = self.session.target(sketch.name, self.init)
+            target = self.session.target(sketch.name, dict(told.init))
         except TargetError as problem:
-            if _says_attention(sketch):
-                self.diagnoses.append(
-                    _not_run(self.path, sketch.name, self.contract, problem.reason, sketch.line)
-                )
+            if asked or _says_attention(sketch):
+                self._tell_not_run(sketch, problem.reason)
             else:
                 self._skip(sketch, f"{_NOT_BUILT}: {problem.reason.splitlines()[0]}")
             return
         try:
-            diagnosis = examine(target, declared(self.contract))
+            diagnosis = examine(target, declared(told.contract))
         except TargetError as problem:
-            self.diagnoses.append(
-                _not_run(self.path, sketch.name, self.contract, problem.reason, sketch.line)
-            )
+            self._tell_not_run(sketch, problem.reason)
             self.child.close()
             return
-        if diagnosis.verdict == "not-callable" and not _promises_attention(sketch):
+        if diagnosis.verdict == "not-callable" and not (asked or _promises_attention(sketch)):
             self._skip(sketch, "takes q, k and v but does not return attention")
         else:
             self.diagnoses.append(diagnosis)
 
+    def _tell_not_run(self, sketch: Sketch, reason: str) -> None:
+        contract = self.told_of(sketch.name).contract
+        self.diagnoses.append(_not_run(self.path, sketch.name, contract, reason, sketch.line))
+
     def _skip(self, sketch: Sketch, reason: str) -> None:
         self.skipped.append(Skipped(sketch.name, sketch.line, reason))
+
+
+def _stopped(path: str, failure: Failure) -> TargetError:
+    from softlookup.checker.calling import one_line
+
+    return TargetError(f"{Path(path).name} could not be imported: {one_line(failure)}", failure.line)
 
 
 def _says_attention(sketch: Sketch) -> bool:

@@ -35,6 +35,7 @@ from softlookup.terms import SoftlookupError
 MIB = 2**20
 SIZES = struct.Struct("<QQ")  # bytes of the JSON header, bytes of the tensor block
 _LARGEST_FRAME_BYTES = 2048 * MIB
+_UNSEEN_SECONDS = 5  # what it may work while we import torch and do not wait for it yet
 _POLL_SECONDS = 0.05  # how soon the end of the child is noticed when nothing arrives
 _BEFORE_THE_FILE = ("start Python", "import torch")
 _ALLOWED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -43,18 +44,19 @@ _CHOOSE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_M
 
 
 class TargetError(SoftlookupError):
-    """The code under test could not be run: one line that says why."""
+    """The code under test could not be run: one line that says why, and the line where it stopped if any."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.line = line
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a child may use."""
 
-    wall_seconds: float = 60.0  # from launch to the last answer
+    wall_seconds: float = 60.0  # that we wait for it, from launch to the last answer
     memory_bytes: int = 8192 * MIB  # address space beyond what torch itself takes
     device: str = ""  # where the target is called; "": the CPU, and no accelerator is seen
     file_bytes: int = 64 * MIB  # size of any one file it writes, its printed output included
@@ -62,7 +64,7 @@ class Limits:
     @property
     def cpu_seconds(self) -> int:
         """Processor time of one process; a little more than the wall clock, which has the better message."""
-        return math.ceil(self.wall_seconds) + 2
+        return math.ceil(self.wall_seconds) + _UNSEEN_SECONDS
 
 
 def pack_frame(header: dict[str, Any], tensors: bytes = b"") -> bytes:
@@ -96,7 +98,7 @@ class Child:
         self.file = file
         self.limits = limits
         self.asked = _BEFORE_THE_FILE[0]  # the last thing that was asked, for the message of a time-out
-        self.deadline = time.monotonic() + limits.wall_seconds
+        self.seconds_left = limits.wall_seconds  # only our waiting uses them up
         self.folder = Path(tempfile.mkdtemp(prefix="softlookup-"))
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
@@ -198,13 +200,14 @@ class Child:
         """Wait until the channel is ready or a moment has passed; say whether the child had ended before."""
         if not self._finish.alive:
             raise TargetError(f"{self.file.name}: {self._closed_because}")
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        if self.seconds_left <= 0:
             self._give_up(self._why_late())
         ended = has_ended(self._process)
-        pause = 0.0 if ended else min(left, _POLL_SECONDS)
+        pause = 0.0 if ended else min(self.seconds_left, _POLL_SECONDS)
         channels = [self._channel]
+        begun = time.monotonic()
         select.select([] if writing else channels, channels if writing else [], [], pause)
+        self.seconds_left -= time.monotonic() - begun
         return ended
 
     def _give_up(self, reason: str) -> NoReturn:

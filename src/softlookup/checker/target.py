@@ -65,7 +65,8 @@ class FileSession:
         """
         sketches, failure = self._open()
         if failure and not sketches:
-            raise TargetError(f"{self._child.file.name} could not be imported: {one_line(failure)}")
+            reason = f"{self._child.file.name} could not be imported: {one_line(failure)}"
+            raise TargetError(reason, failure.line)
         return list(sketches)
 
     def target(self, name: str, init: dict[str, Any] | None = None) -> FileTarget:
