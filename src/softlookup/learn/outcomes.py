@@ -13,6 +13,7 @@ from torch import Tensor
 from softlookup.checker.calls import Answer, Call
 
 _MOST_SIDE = 8  # of a matrix that is drawn
+_MOST_SHOWN = 16  # numbers of a tensor that is written out
 
 
 class Given:
@@ -70,7 +71,7 @@ def _copied(value: Any) -> Any:
 
 
 def difference(yours: Outcome, right: Outcome, tolerance: float) -> str:
-    """Return how they differ: "" (not at all), "error", "raises", "type", "shape", "dtype", "finite" or "values".
+    """Return how they differ: "error", "raises", "type", "shape", "dtype", "finite", "values"; "" where not.
 
     "error": an error was due and did not come, or another one came. "raises": one came that was not due.
     """
@@ -124,6 +125,21 @@ def drawn(yours: Outcome, right: Outcome) -> dict[str, Any]:
         where = _first_slice_that_differs(mine, theirs)
         return {"output": {"yours": _matrix(mine[where]), "right": _matrix(theirs[where])}}
     return {"yours": _words(yours), "right": _words(right)}
+
+
+def asked(given: Given) -> str:
+    """Return the arguments of a call in words, small tensors with their numbers."""
+    named = {str(i): value for i, value in enumerate(given.args)} | given.kwargs
+    return ", ".join(f"{'' if key.isdigit() else key + '='}{_shown(value)}" for key, value in named.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor) and value.dim() <= 2 and value.numel() <= _MOST_SHOWN:
+        digits = 2 if value.is_floating_point() else 0
+        rows = value.tolist() if value.dim() == 2 else [value.reshape(-1).tolist()]
+        text = "; ".join(" ".join(f"{number:.{digits}f}" for number in row) for row in rows)
+        return f"[{text}]"
+    return _value_words(value)
 
 
 def _first_tensors(mine: Any, theirs: Any) -> tuple[Tensor | None, Tensor | None]:

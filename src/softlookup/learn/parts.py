@@ -14,7 +14,7 @@ from softlookup.checker.target import FileSession, FileTarget
 from softlookup.learn.exercise import NOT_WRITTEN
 from softlookup.learn.judgement import Remark
 from softlookup.learn.mistakes import Fault, explaining, fault_of
-from softlookup.learn.outcomes import Given, Outcome, difference, drawn, outcome_here, outcome_of
+from softlookup.learn.outcomes import Given, Outcome, asked, difference, drawn, outcome_here, outcome_of
 from softlookup.terms import Contract, Finding
 
 #: How an answer can be wrong without being a known mistake -> the name and the words.
@@ -95,25 +95,38 @@ class Computes:
         answers = target.perform([given.call() for given in self.inputs])
         yours = [outcome_of(answer) for answer in answers]
         right = [outcome_here(self.right, given) for given in self.inputs]
-        if all(it.missing for it in yours if it.error != "ValueError"):
+        ran = [it for it in yours if it.error != "ValueError"]  # checks of the input may be written already
+        if ran and all(it.missing for it in ran):
             return [not_written(self.name)]
         found, left = explaining(self.mistakes, self.inputs, yours, right, self.tolerance)
         wrong = [i for i in range(len(yours)) if difference(yours[i], right[i], self.tolerance)]
         remarks = []
         for mistake in found:
             i = next(i for i in wrong if self._is(mistake, i, yours[i]))
-            remarks.append(_remark(fault_of(mistake), answers[i], drawn(yours[i], right[i]), source))
-        return remarks or [self._unknown(answers[i], yours[i], right[i], source) for i in left[:1]]
+            remarks.append(self._remark(fault_of(mistake), i, answers[i], (yours[i], right[i]), source))
+        if remarks:
+            return remarks
+        return [self._unknown(i, answers[i], (yours[i], right[i]), source) for i in left[:1]]
 
     def _is(self, mistake: Callable[..., Any], i: int, yours: Outcome) -> bool:
         return not difference(yours, outcome_here(mistake, self.inputs[i]), self.tolerance)
 
-    def _unknown(self, answer: Answer, yours: Outcome, right: Outcome, source: str) -> Remark:
+    def _unknown(self, i: int, answer: Answer, outcomes: tuple[Outcome, Outcome], source: str) -> Remark:
+        yours, right = outcomes
         name, summary = _UNKNOWN[difference(yours, right, self.tolerance)]
         if name == "raises":
-            summary = f"It raises {yours.error} on input that is right: {yours.message.splitlines()[0]}"
-        remark = _remark(Fault(name, summary), answer, drawn(yours, right), source)
+            words = (yours.message or "without a message").splitlines()[0]
+            summary = f"It raises {yours.error} on input that is right: {words}"
+        remark = self._remark(Fault(name, summary), i, answer, outcomes, source)
         return replace(remark, finding=replace(remark.finding, line=yours.line)) if yours.line else remark
+
+    def _remark(
+        self, fault: Fault, i: int, answer: Answer, outcomes: tuple[Outcome, Outcome], source: str
+    ) -> Remark:
+        evidence = drawn(*outcomes)
+        if "output" not in evidence:  # two words say little without what they answer
+            evidence = {"given": asked(self.inputs[i]), **evidence}
+        return _remark(fault, answer, evidence, _last_line_of(self.name, source))
 
 
 @dataclass(frozen=True)
@@ -139,7 +152,7 @@ class Behaves:
         if outcomes and all(it.missing for it in outcomes):
             return [not_written(self.name)]
         fault = self.verdict(outcomes)
-        return [_remark(fault, answers[0], {}, source)] if fault else []
+        return [_remark(fault, answers[0], {}, _last_line_of(self.name, source))] if fault else []
 
 
 @dataclass(frozen=True)
@@ -194,8 +207,23 @@ def _target(session: FileSession, name: str, init: Mapping[str, Any]) -> FileTar
         return Remark(Finding("", "name-missing", f"{name}: {problem.reason}"))
 
 
-def _remark(fault: Fault, answer: Answer, evidence: dict[str, Any], source: str) -> Remark:
-    """Return the remark about a fault, on the line of the last torch function that the fault names."""
+def _remark(fault: Fault, answer: Answer, evidence: dict[str, Any], otherwise: int | None) -> Remark:
+    """Return the remark about a fault, on the line of the last torch function that the fault names.
+
+    otherwise: the line where no torch function ran
+    """
     lines = [it.line for it in answer.recorded if it.op.strip("_") in fault.line]
-    line = lines[-1] if lines else answer.recorded[-1].line if answer.recorded else None
+    lines = lines or [it.line for it in answer.recorded]
+    line = lines[-1] if lines else otherwise
     return Remark(Finding("", fault.name, fault.summary, line, evidence=evidence), fault.question)
+
+
+def _last_line_of(name: str, source: str) -> int | None:
+    """Return the line of the last ``return`` of a definition, or its first line where it returns nothing."""
+    wanted = name.rpartition(".")[2]
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    found = [it for it in ast.walk(ast.parse(source)) if isinstance(it, kinds) and it.name == wanted]
+    if not found:
+        return None
+    returns = [it.lineno for it in ast.walk(found[-1]) if isinstance(it, ast.Return)]
+    return max(returns, default=found[-1].lineno)
