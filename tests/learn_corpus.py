@@ -4,7 +4,7 @@ Wrong solutions are in tests/learn/wrong/NAME_OF_EXERCISE.py, one after another,
 
     # === name-of-the-mistake other-name: how it is written
 
-with the names that it must get, in order. A section is a whole file; torch, math, nn and F are imported for it.
+with the names that it must get, in order. A section is a whole file; torch, math, nn and F are imported.
 """
 
 import ast
@@ -16,12 +16,12 @@ from softlookup.checker.calling import failure_of
 from softlookup.checker.guard import TargetError
 from softlookup.checker.target import LocalTarget
 from softlookup.learn.exercise import all_exercises
-from softlookup.learn.judging import judge_session
 from softlookup.learn.judgement import Judgement, Remark
+from softlookup.learn.judging import judge_session
 from softlookup.terms import Finding
 
 WRONG = Path(__file__).parent / "learn" / "wrong"
-_IMPORTS = "import math; import torch; from torch import nn; import torch.nn.functional as F; from torch import Tensor\n"
+_IMPORTS = "import math; import torch; from torch import nn, Tensor; import torch.nn.functional as F\n"
 _HEAD = re.compile(r"^# === ([a-zA-Z0-9 -]+)(?::.*)?$", re.M)
 
 

@@ -1,4 +1,4 @@
-"""Every exercise: as handed out it yields exactly its rule, its solution is clean, typical mistakes are named."""
+"""Every exercise: what is handed out yields exactly its rule, solutions are clean, mistakes are named."""
 
 import pytest
 from learn_corpus import EXERCISES, judged, wrong_solutions

@@ -81,21 +81,40 @@ def launch(path: str | os.PathLike[str], limits: Limits = Limits()) -> Child:
     >>> child = launch("attention.py")  # doctest: +SKIP
     >>> child.close()  # doctest: +SKIP
     """
+    return Child(_file_at(path), limits)
+
+
+def launch_waiting(limits: Limits = Limits()) -> Child:
+    """Start a child that imports torch and then waits for ``begin``: the import takes the longest.
+
+    Raises: TargetError when this system cannot guard a child.
+
+    >>> child = launch_waiting()  # doctest: +SKIP
+    >>> child.begin("attention.py")  # doctest: +SKIP
+    """
+    return Child(None, limits)
+
+
+def _file_at(path: str | os.PathLike[str]) -> Path:
     file = Path(path).resolve()
     if not file.is_file():
         raise TargetError(f"{path}: no such file")
+    return file
+
+
+def _require_guard() -> None:
     if os.name != "posix":
         raise TargetError(
             "a file can only be checked on Linux and macOS; pass a callable to softlookup.check instead"
         )
-    return Child(file, limits)
 
 
 class Child:
     """One guarded process and the conversation with it. Close it, or use it in a ``with`` statement."""
 
-    def __init__(self, file: Path, limits: Limits) -> None:
-        self.file = file
+    def __init__(self, file: Path | None, limits: Limits) -> None:
+        _require_guard()
+        self.file = file or Path()  # none: it waits for one
         self.limits = limits
         self.asked = _BEFORE_THE_FILE[0]  # the last thing that was asked, for the message of a time-out
         self.seconds_left = limits.wall_seconds  # only our waiting uses them up
@@ -108,7 +127,7 @@ class Child:
             self._process = self._spawn(theirs)
         except OSError as error:
             shutil.rmtree(self.folder, ignore_errors=True)
-            raise TargetError(f"{file.name}: could not start Python ({error})") from None
+            raise TargetError(f"{self.file.name}: could not start Python ({error})") from None
         finally:
             theirs.close()
         # Also runs when the object is forgotten, and when the interpreter ends.
@@ -132,7 +151,7 @@ class Child:
     def _spawn(self, channel: socket.socket) -> subprocess.Popen[bytes]:
         order = {
             "package": str(Path(__file__).resolve().parents[2]),
-            "file": str(self.file),
+            "file": "" if self.file == Path() else str(self.file),
             "channel": channel.fileno(),
             "paths": [os.path.abspath(entry) for entry in sys.path],
             "report": str(self.folder / "stack.txt"),
@@ -151,6 +170,11 @@ class Child:
                 pass_fds=[channel.fileno()],
                 start_new_session=True,
             )
+
+    def begin(self, path: str | os.PathLike[str]) -> None:
+        """Tell a waiting child which file to load. Raises: TargetError when there is no such file."""
+        self.file = _file_at(path)
+        self.send({"do": "load", "file": str(self.file)})
 
     def send(self, header: dict[str, Any], tensors: bytes = b"") -> None:
         """Send one request. Raises: TargetError when the child has ended or the time is over."""

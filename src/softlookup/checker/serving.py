@@ -47,6 +47,8 @@ class Server:
 
     def run(self) -> None:
         """Serve until the parent closes the channel."""
+        if not self._file and not self._told_a_file():
+            return
         self._say(f"import {os.path.basename(self._file)}")
         failure = self._load()
         sketches = [wire.write_sketch(sketch) for sketch in self._sketches()]
@@ -59,6 +61,15 @@ class Server:
                 self._tell_weights(header["target"])
             else:
                 self._perform(header["target"], header["calls"], tensors)
+
+    def _told_a_file(self) -> bool:
+        """Wait for the file; False when the parent has closed the channel."""
+        request = self._receive()
+        if request is None:
+            return False
+        self._file = request[0]["file"]
+        sys.argv = [self._file]
+        return True
 
     def _load(self) -> Failure | None:
         os.environ.setdefault("KERAS_BACKEND", "torch")  # what Keras is called with here

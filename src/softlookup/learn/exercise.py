@@ -1,9 +1,9 @@
 """Exercises: found by the name of their folder and read without importing them, so that nothing needs torch.
 
-An exercise is a folder ``exercises/lNeM_some_name/`` (lesson N, exercise M) with three files: ``task.py``
-is handed out, ``solution.py`` is one right way to write it, and ``judge.py`` says what is asked. The
-docstring of ``judge.py`` is its page: the first line is the title, then come paragraphs with fixed first words
-(``Goal:``, ``Checks:``, ``Ask:`` and three times ``Hint:``).
+An exercise is a folder ``exercises/lNeM_some_name/`` (lesson N, exercise M) with three files: ``task.py`` is
+handed out, ``solution.py`` is one right way to write it, ``judge.py`` says what is asked. The docstring of
+``judge.py`` is its page: the first line is the title, then come paragraphs with fixed first words: ``Goal:``,
+``Checks:``, ``Ask:`` and three times ``Hint:``.
 """
 
 from __future__ import annotations

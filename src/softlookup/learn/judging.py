@@ -14,17 +14,21 @@ from softlookup.learn.judgement import Judgement, Remark, State
 from softlookup.terms import Finding, SoftlookupError
 
 if TYPE_CHECKING:
+    from softlookup.checker.target import FileSession
     from softlookup.learn.parts import Part
 
 #: Seconds that a file may take: the exercises are small, and a loop without end should be named soon.
 SECONDS = 20.0
 
 
-def judge(exercise: Exercise, path: str | Path, *, child: Child | None = None) -> Judgement:
+def judge(
+    exercise: Exercise, path: str | Path, *, seconds: float = SECONDS, waiting: Child | None = None
+) -> Judgement:
     """Judge the file of one exercise.
 
     path: the learner's file
-    child: a guarded process that has been started for it already; without one it is started here
+    seconds: what it may take
+    waiting: a guarded process that waits for a file; without one it is started here. It is used up.
 
     Raises: SoftlookupError when there is no such file.
     """
@@ -34,8 +38,10 @@ def judge(exercise: Exercise, path: str | Path, *, child: Child | None = None) -
     except SyntaxError as error:
         words = f"Python cannot read the file: {error.msg}."
         return _judged(exercise, path, [Remark(Finding("", "syntax-error", words, error.lineno))])
-    child = child or launch(path, Limits(wall_seconds=SECONDS))  # before torch is imported here
+    child = waiting or launch(path, Limits(wall_seconds=seconds))  # before torch is imported here
     try:
+        if waiting:
+            waiting.begin(path)
         return _answered(exercise, path, source, child)
     except TargetError as problem:
         return _judged(exercise, path, [Remark(Finding("SL001", "not-callable", problem.reason))])

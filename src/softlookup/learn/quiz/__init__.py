@@ -1,0 +1,1 @@
+"""The quiz: one file of questions for each lesson."""
