@@ -21,6 +21,8 @@ import torch
 from draw_rules import drawings
 
 from softlookup import catalog, cli
+from softlookup.learn.exercise import all_exercises
+from softlookup.learn.lessons import LESSONS
 from softlookup.report.rule_page import PARTS, drawing_lines, introduction, seen_in
 
 ROOT = Path(__file__).parent.parent
@@ -49,6 +51,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield REFERENCE / "rules.md", rules_page(drawn)
     yield REFERENCE / "masks.md", masks_page()
     yield REFERENCE / "cli.md", cli_page()
+    yield REFERENCE / "exercises.md", exercises_page()
 
 
 def rules_page(drawn: dict[str, Any]) -> str:
@@ -107,17 +110,40 @@ def masks_page() -> str:
 def cli_page() -> str:
     """Return the page of the command line: every command with its options."""
     lines = ["# Command line", "", GENERATED, (cli.main.help or "").strip()]
-    context = click.Context(cli.main)
-    for name in cli.main.list_commands(context):
-        command = cli.main.get_command(context, name)
-        assert command is not None, name
-        arguments = [it.make_metavar(click.Context(command)) for it in command.params if _is_argument(it)]
-        lines += ["", f"## `softlookup {' '.join([name, *arguments])}`", ""]
+    for words, command in _commands(cli.main):
+        context = click.Context(command)
+        arguments = [it.make_metavar(context) for it in command.params if _is_argument(it)]
+        lines += ["", f"## `softlookup {' '.join([*words, *arguments])}`", ""]
         lines += [line.strip() for line in (command.help or "").strip().splitlines()]
         options = [it for it in command.params if isinstance(it, click.Option)]
-        lines += ["", "| option | meaning | without it |", "|---|---|---|"]
-        lines += [_option_row(option) for option in options]
+        if options:
+            lines += ["", "| option | meaning | without it |", "|---|---|---|"]
+            lines += [_option_row(option) for option in options]
     return "\n".join([*lines, "", _JSON]) + "\n"
+
+
+def _commands(group: click.Group, *before: str) -> Iterator[tuple[list[str], click.Command]]:
+    """Yield every command with its words; a group comes before what is in it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        yield [*before, name], command
+        if isinstance(command, click.Group):
+            yield from _commands(command, *before, name)
+
+
+def exercises_page() -> str:
+    """Return the page of all exercises: what each asks for and checks, without hints and solutions."""
+    kinds = {"write": "write it", "find": "find the bug", "predict": "predict what fails"}
+    lines = ["# Exercises", "", GENERATED, "`softlookup learn init FOLDER` hands them out."]
+    for lesson in LESSONS:
+        lines += ["", f"## {lesson.number} {lesson.title}"]
+        for it in all_exercises():
+            if it.lesson == lesson:
+                lines += ["", f"### {it.place} {it.title}", "", f"`{it.name}`, {kinds[it.kind]}. {it.goal}"]
+                lines += ["", f"Checks: {it.checks}"]
+    return "\n".join(lines) + "\n"
 
 
 def _is_argument(parameter: click.Parameter) -> bool:
