@@ -7,8 +7,9 @@ learner's answers, that is what was made - as the rules of the checker are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import getdoc
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from softlookup.learn.outcomes import Given, Outcome, difference, outcome_here
@@ -22,14 +23,19 @@ class Fault(NamedTuple):
     name: str
     summary: str
     question: str = ""
-    line: tuple[str, ...] = ()  # torch functions of which the last one that ran stands on the line
+    line: tuple[str, ...] = ()  # torch functions, one of which stands on the line
+    which: int = -1  # of those that ran, in order
+    evidence: Mapping[str, Any] = MappingProxyType({})  # to be drawn, as that of a Finding
 
 
-def shown_at(*functions: str) -> Callable[[Function], Function]:
-    """Say which torch functions stand on the line of a mistake, e.g. ``@shown_at("tril", "triu")``."""
+def shown_at(*functions: str, which: int = -1) -> Callable[[Function], Function]:
+    """Say which torch functions stand on the line of a mistake, e.g. ``@shown_at("tril", "triu")``.
+
+    which: of those that ran, in order; the last one unless said otherwise
+    """
 
     def mark(function: Function) -> Function:
-        function.__dict__["line"] = functions
+        function.__dict__.update(line=functions, which=which)
         return function
 
     return mark
@@ -41,7 +47,8 @@ def fault_of(mistake: Callable[..., Any]) -> Fault:
     _, _, question = page.partition("Ask:")
     summary = " ".join(page.split("\n\n")[0].split())
     name = mistake.__name__.strip("_").replace("_", "-")
-    return Fault(name, summary, " ".join(question.split()), getattr(mistake, "line", ()))
+    shown = vars(mistake)
+    return Fault(name, summary, " ".join(question.split()), shown.get("line", ()), shown.get("which", -1))
 
 
 def explaining(

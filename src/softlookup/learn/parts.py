@@ -152,7 +152,11 @@ class Behaves:
         if outcomes and all(it.missing for it in outcomes):
             return [not_written(self.name)]
         fault = self.verdict(outcomes)
-        return [_remark(fault, answers[0], {}, _last_line_of(self.name, source))] if fault else []
+        return (
+            [_remark(fault, answers[0], dict(fault.evidence), _last_line_of(self.name, source))]
+            if fault
+            else []
+        )
 
 
 @dataclass(frozen=True)
@@ -208,13 +212,13 @@ def _target(session: FileSession, name: str, init: Mapping[str, Any]) -> FileTar
 
 
 def _remark(fault: Fault, answer: Answer, evidence: dict[str, Any], otherwise: int | None) -> Remark:
-    """Return the remark about a fault, on the line of the last torch function that the fault names.
+    """Return the remark about a fault, on the line of a torch function that the fault names.
 
     otherwise: the line where no torch function ran
     """
-    lines = [it.line for it in answer.recorded if it.op.strip("_") in fault.line]
-    lines = lines or [it.line for it in answer.recorded]
-    line = lines[-1] if lines else otherwise
+    named = [it.line for it in answer.recorded if it.op.strip("_") in fault.line]
+    every = [it.line for it in answer.recorded]
+    line = named[fault.which % len(named)] if named else every[-1] if every else otherwise
     return Remark(Finding("", fault.name, fault.summary, line, evidence=evidence), fault.question)
 
 

@@ -1,8 +1,8 @@
 """Keys that are easy to read.
 
-Goal: Write `make_fixture(wanted, num_keys)`: queries, keys and values with which query i reads value wanted[i]
-and nothing else, correct to 0.001. Keys have nothing in common with each other; row j of the values is
-[j, 10 * j].
+Goal: Write `make_fixture(wanted, num_keys)`: queries, keys and values with which query i reads value
+wanted[i] and nothing else, correct to 0.001. Keys have nothing in common with each other; row j of the values
+is [j, 10 * j].
 
 Checks: The shapes, the keys, the values, and the output of softmax(q @ k.T) @ v for several lists.
 
@@ -21,13 +21,13 @@ Hint: Make the query longer and longer: softmax of [10, 0, 0], of [20, 0, 0]. Th
 import torch
 
 from softlookup.learn.mistakes import Fault
-from softlookup.learn.outcomes import Given
+from softlookup.learn.outcomes import Given, Outcome, drawn
 from softlookup.learn.parts import Behaves
 
 KIND = "write"
 AS_GIVEN = "not-written"
 
-_WANTED = (([1, 0], 2), ([2, 0, 3], 4), ([4, 4, 0, 1, 2, 3], 5), ([7], 64))
+_WANTED = (([2, 0, 3], 4), ([1, 0], 2), ([4, 4, 0, 1, 2, 3], 5), ([7], 64))
 
 
 def _verdict(outcomes):
@@ -83,22 +83,24 @@ def _wrong_queries(q, k, v, wanted):
     if not weights.isfinite().all():
         words = "The softmax of q @ k.T is not finite: the numbers are too large for float32."
         return Fault("not-finite", words, "How large does a query have to be, and how large is too large?")
+    output = weights @ v
+    shown = drawn(Outcome(output), Outcome(v[wanted]))
     for i, key in enumerate(wanted):
         most = int(weights[i].argmax())
-        if weights[i].max() - weights[i].min() < 1e-9 and len(k) > 1:
+        if weights[i].max() - weights[i].min() < 1e-9:
             words = f"Query {i} gives the same weight to every key."
-            return Fault("mean-of-values", words, "What is the dot product of this query with each key?")
+            question = "What is the dot product of this query with each key?"
+            return Fault("mean-of-values", words, question, evidence=shown)
         if most != key:
             words = f"Query {i} gives the most weight to key {most}; it should read key {key}."
-            return Fault("another-key-read", words, "Which row of k does this query look like?")
-        if (weights[i] @ v - v[key]).abs().max() > 1e-3:
+            question = "Which row of k does this query look like?"
+            return Fault("another-key-read", words, question, evidence=shown)
+        if (output[i] - v[key]).abs().max() > 1e-3:
             words = (
-                f"Query {i} gives key {key} the weight {weights[i, key]:.4f} among {len(k)} keys, and the rest "
-                f"shows: it reads {[round(x, 4) for x in (weights[i] @ v).tolist()]}."
+                f"Query {i} gives only {weights[i, key]:.5f} of its weight to key {key}, of {len(k)} keys."
             )
-            return Fault(
-                "query-too-weak", words, "By how much must one dot product lead before this is 1.000?"
-            )
+            question = "By how much must one dot product lead, with many other keys?"
+            return Fault("query-too-weak", words, question, evidence=shown)
     return None
 
 

@@ -1,7 +1,8 @@
 """Three jobs, three projections.
 
-Goal: Write `self_lookup(x, w_q, w_k, w_v)`: from tokens x (T, d_model) make queries, keys and values with three
-matrices, then let every token look at all of them as in 1.1. Return the output (T, d_v) and the weights (T, T).
+Goal: Write `self_lookup(x, w_q, w_k, w_v)`: from tokens x (T, d_model) make queries, keys and values with
+three matrices, then let every token look at all of them as in 1.1. Return the output (T, d_v) and the weights
+(T, T).
 
 Checks: Both results on several sizes, with d_model, d_k and d_v equal and all different.
 
@@ -24,6 +25,9 @@ from softlookup.learn.parts import Computes
 KIND = "write"
 AS_GIVEN = "not-written"
 
+#: What makes queries (the first of them), keys (the second) and values (the third); then the scores.
+_PRODUCTS = ("matmul", "einsum", "linear")
+
 
 def _lookup(q, k, v):
     weights = torch.softmax(q @ k.T, dim=-1)
@@ -45,18 +49,20 @@ def _mistake_of_the_lookup(lookup):
     return mistake
 
 
+@shown_at(*_PRODUCTS, which=0)
 def projection_reused(x, w_q, w_k, w_v):
     """Queries and keys are made with the same matrix: every token is found by what it looks for itself.
 
-    Ask: how could a verb look for its subject if it asked for what it is?
+    Ask: How could a verb look for its subject if it asked for what it is?
     """
     return _lookup(x @ w_q, x @ w_q, x @ w_v)
 
 
+@shown_at(*_PRODUCTS, which=0)
 def keys_reused_for_queries(x, w_q, w_k, w_v):
     """The queries are made with the matrix of the keys.
 
-    Ask: which of the matrices can be changed without any change in your output?
+    Ask: Which of the matrices can be changed without any change in your output?
     """
     return _lookup(x @ w_k, x @ w_k, x @ w_v)
 
@@ -64,7 +70,7 @@ def keys_reused_for_queries(x, w_q, w_k, w_v):
 def values_from_key_matrix(x, w_q, w_k, w_v):
     """The values are made with the matrix of the keys.
 
-    Ask: how wide should the output be, and how wide are the keys?
+    Ask: How wide should the output be, and how wide are the keys?
     """
     return _lookup(x @ w_q, x @ w_k, x @ w_k)
 
@@ -72,41 +78,44 @@ def values_from_key_matrix(x, w_q, w_k, w_v):
 def value_unprojected(x, w_q, w_k, w_v):
     """The tokens themselves are mixed, not their values.
 
-    Ask: which of the matrices is never used?
+    Ask: Which of the matrices is never used?
     """
     return _lookup(x @ w_q, x @ w_k, x)
 
 
+@shown_at(*_PRODUCTS, which=0)
 def queries_unprojected(x, w_q, w_k, w_v):
     """The tokens themselves are used as queries.
 
-    Ask: which of the matrices is never used?
+    Ask: Which of the matrices is never used?
     """
     return _lookup(x, x @ w_k, x @ w_v)
 
 
+@shown_at(*_PRODUCTS, which=1)
 def keys_unprojected(x, w_q, w_k, w_v):
     """The tokens themselves are used as keys.
 
-    Ask: which of the matrices is never used?
+    Ask: Which of the matrices is never used?
     """
     return _lookup(x @ w_q, x, x @ w_v)
 
 
+@shown_at(*_PRODUCTS, which=0)
 def projections_transposed(x, w_q, w_k, w_v):
     """The matrices are turned round before they meet the tokens.
 
-    Ask: for a matrix of shape (d_model, d_k), over which of its axes does one sum?
+    Ask: For a matrix of shape (d_model, d_k), over which of its axes does one sum?
     """
     return _lookup(x @ w_q.T, x @ w_k.T, x @ w_v.T)
 
 
 @_mistake_of_the_lookup
-@shown_at("matmul", "einsum", "linear")
+@shown_at(*_PRODUCTS, which=3)
 def scores_transposed(q, k, v):
     """Rows and columns of the scores have changed places: each key asks, and the queries are found.
 
-    Ask: in the weights a row belongs to the token that asks: whose query stands in row 0 of your scores?
+    Ask: In the weights a row belongs to the token that asks: whose query stands in row 0 of your scores?
     """
     return _lookup(k, q, v)
 
@@ -116,7 +125,7 @@ def scores_transposed(q, k, v):
 def softmax_over_queries(q, k, v):
     """Each column of the weights sums to one, the rows do not.
 
-    Ask: who hands out one unit of attention: the token that asks or the token that is found?
+    Ask: Who hands out one unit of attention: the token that asks or the token that is found?
     """
     weights = torch.softmax(q @ k.T, dim=0)
     return weights @ v, weights
@@ -127,7 +136,7 @@ def softmax_over_queries(q, k, v):
 def softmax_missing(q, k, v):
     """The raw dot products are used as weights.
 
-    Ask: what do the weights of one token have to sum to?
+    Ask: What do the weights of one token have to sum to?
     """
     return q @ k.T @ v, q @ k.T
 
@@ -137,7 +146,7 @@ def softmax_missing(q, k, v):
 def scale_applied(q, k, v):
     """The dot products are scaled: that comes in the next lesson; here they are taken as they are.
 
-    Ask: which line changes the scores before the softmax?
+    Ask: Which line changes the scores before the softmax?
     """
     return _lookup(q / q.size(-1) ** 0.5, k, v)
 
@@ -147,9 +156,9 @@ def scale_applied(q, k, v):
 def weights_transposed(q, k, v):
     """The weights are turned round before they mix the values.
 
-    Ask: the output of token 0 is a mean of values: do its shares stand in a row or in a column?
+    Ask: The output of token 0 is a mean of values: do its shares stand in a row or in a column?
     """
-    output, weights = _lookup(q, k, v)
+    _, weights = _lookup(q, k, v)
     return weights.T @ v, weights
 
 
@@ -157,7 +166,7 @@ def weights_transposed(q, k, v):
 def outputs_swapped(q, k, v):
     """The two results come in the other order: the output first, then the weights.
 
-    Ask: what is the shape of the first thing that you return?
+    Ask: What is the shape of the first thing that you return?
     """
     return _lookup(q, k, v)[::-1]
 
