@@ -26,7 +26,7 @@ class MaskFinder(Trying):
         trials: list[Trial] = []
         for name in names[:2]:
             for rank, spelling in enumerate(spellings_of(plan, name, self.reading)):
-                for unless_masked in (False, True) if self._may_replace_causal(plan) else (False,):
+                for unless_masked in (False, True) if self._may_replace_causal(plan, spelling) else (False,):
                     trials.append(self._mask_trial(plan, spelling, rank, unless_masked))
                     if trials[-1].error < self.tolerance:
                         return [trials[-1].plan]
@@ -34,8 +34,10 @@ class MaskFinder(Trying):
         ran = [t for t in trials if t.ran] or [
             t for t in trials if self.attempt(t.plan, "equal-axes").output is not None
         ]
-        if not ran and not (self.reading.mask_kind or self.reading.mask_values):
-            words = f"no boolean, integer or additive mask is accepted ({failed(trials[0].seen)[0]})"
+        why = failed(trials[0].seen)[0]
+        no_tensor = "'Tensor' object has no attribute" in why  # it takes an object that holds one
+        if not ran and (no_tensor or not (self.reading.mask_kind or self.reading.mask_values)):
+            words = f"no boolean, integer or additive mask is accepted ({why})"
             return [plan.but(mask=None, left_out=(*plan.left_out, (names[0], words)))]
         if not ran:
             raise cannot_adapt(self, [failed(trial.seen) for trial in trials])
@@ -43,8 +45,10 @@ class MaskFinder(Trying):
         chosen = [trial.plan for trial in ran if _axes_in(trial) == _axes_in(likeliest)]
         return chosen[:4]
 
-    def _may_replace_causal(self, plan: Plan) -> bool:
-        return plan.abilities.always_causal and "causal" not in self.reading.facts
+    def _may_replace_causal(self, plan: Plan, spelling: MaskSpelling) -> bool:
+        """Say whether the causal rule may go with a mask: that of keys alone cannot take its place."""
+        unsaid = "causal" not in self.reading.facts or self.reading.mask_decides_alone
+        return plan.abilities.always_causal and unsaid and "T_q" in spelling.axes
 
     def _mask_trial(self, plan: Plan, spelling: MaskSpelling, rank: int, unless_masked: bool) -> Trial:
         axes = frozenset(axes_of(" ".join(spelling.axes))) - {"1"}

@@ -20,7 +20,10 @@ class TableFinder(Trying):
     """Tries forms until the module takes one; of several, one under which it rotates as is right."""
 
     def with_tables(self, plans: list[Plan]) -> list[Plan]:
-        """Return the plans, their tables in the form that runs; as they were where none runs."""
+        """Return the plans, their tables in the form that runs.
+
+        Where none runs, tables that may be left out are; the others stay as they were.
+        """
         if not plans or not set(TABLES) & set(plans[0].roles.values()):
             return plans
         for plan in plans[:_GUESSES]:
@@ -28,12 +31,19 @@ class TableFinder(Trying):
             for form in likely_forms(plan.roles):
                 tried = _in_form(plan, form)
                 seen = self.ask(tried, Probe("plain", self.case(tried, "plain")))[0]
-                if seen.output is not None and self._rotates(seen):
+                if seen.output is None or not seen.output.isfinite().all():
+                    continue  # no numbers come of a table that is none to it
+                if self._rotates(seen):
                     return [_in_form(one, form) for one in plans]
-                ran += [form] if seen.output is not None else []
+                ran.append(form)
             if ran:
                 return [_in_form(one, ran[0]) for one in plans]
-        return plans
+        return [self._without_tables(plan) for plan in plans]
+
+    def _without_tables(self, plan: Plan) -> Plan:
+        optional = {p.name for p in self.parameters if not p.required}
+        left_out = {name for name, role in plan.roles.items() if role in TABLES and name in optional}
+        return plan.but(roles={**plan.roles, **dict.fromkeys(left_out, "unused")})
 
     def _rotates(self, seen: Observation) -> bool:
         corners: tuple[Corner | None, ...] = (None, "top-left")

@@ -192,8 +192,12 @@ class FindingWriter:
             notes.append(_measured("SL104", text))
         if can.fixed_window and not self.plan.contract.declares("window"):
             notes.append(_window(can.fixed_window, both_ways=can.window_ahead))
+        if can.causal_unless_masked:
+            text = "A given mask takes the place of the causal rule: it has to hide later keys itself."
+            notes.append(_measured("SL114", text))
         if can.always_causal and not self.plan.contract.declares("causal"):
-            text = "Keys after the query are hidden always; no name or docstring says so."
+            when = "where no mask is given" if can.causal_unless_masked else "always"
+            text = f"Keys after the query are hidden {when}; no name or docstring says so."
             notes.append(_measured("SL121", text))
         return notes
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from softlookup.checker.calls import Sketch
+from softlookup.checker.causal_words import causal_promise, mask_decides_alone
 from softlookup.checker.docstrings import (
     documentation,
     free_shape,
@@ -66,6 +67,7 @@ class Reading:
     integer_mask: bool = False
     facts: dict[str, Any] = field(default_factory=dict)  # declared fields of Contract
     window_counts: str | None = None  # "keys" (itself included) or "lookback"
+    mask_decides_alone: bool = False  # the causal rule is promised only where no mask is given
     words: str = ""  # name and documentation, for the variants to recognise themselves
 
     def uses(self, sketch: Sketch) -> list[Use]:
@@ -158,8 +160,9 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
                 re.I,
             )
         ),
-        facts=_facts(sketch, doc, notes, roles),
+        facts=_facts(sketch, doc, roles),
         window_counts=_window_counts(notes.get(of("window"), "") + " " + notes.get("", "")),
+        mask_decides_alone=mask_decides_alone(doc),
         words=f"{sketch.name} {' '.join(roles)}\n{doc}".lower(),
     )
 
@@ -173,25 +176,13 @@ def _unlike(layouts: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(layout for layout in layouts if layout))
 
 
-def _facts(sketch: Sketch, doc: str, notes: dict[str, str], roles: dict[str, str]) -> dict[str, Any]:
+def _facts(sketch: Sketch, doc: str, roles: dict[str, str]) -> dict[str, Any]:
     """Declared fields of the contract, from the name and the documentation."""
     facts: dict[str, Any] = {}
-    name, text = sketch.name.lower(), " ".join(doc.lower().split())
-    rest = notes.get("", "").lower()
-    has_argument = "causal" in roles.values()
-    not_causal = re.search(
-        r"non[- ]?causal|not causal|bidirectional|full attention|every query sees every key|no causal", rest
-    )
-    if has_argument:
-        facts["causal"] = "argument"
-    elif re.search(r"noncausal|bidirectional|full_attention", name) or not_causal:
-        facts["causal"] = "none"
-    elif re.search(r"causal|autoregress|decoder_self|masked_self", name) or re.search(
-        r"\bcausal|autoregressive|look[- ]?ahead"
-        r"|(never|not|cannot) (see|look|attend)\w* (at |to )?(the )?(future|later)",
-        rest,
-    ):
-        facts["causal"] = "built-in"
+    text = " ".join(doc.lower().split())
+    promised = causal_promise(sketch, doc, has_argument="causal" in roles.values())
+    if promised is not None:
+        facts["causal"] = promised
     if re.search(
         r"bottom.?right|last query\b.{0,60}\blast key|newest query sees every"
         r"|decod\w+ with a (kv |key/value )?cache",

@@ -65,14 +65,12 @@ class LinenCallee(JaxCallee):
         return call_with_arrays(self._run(asked), (args, kwargs, replaced(own, weights)), self._compiled, key)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the variables of the first call; before it, those for tokens of a likely width."""
-        if not self._made:
-            inputs = likely_inputs(self._module.__call__, vars(self._module))
-            try:
-                self._variables(inputs, self._mode(False, {}))
-            except Exception:  # it takes other inputs: they are made at the first call
-                return {}
-        return dict(next(iter(self._made.values())))
+        """Return its variables for tokens of a likely width, else those of the first call."""
+        inputs = likely_inputs(self._module.__call__, vars(self._module))
+        try:
+            return dict(self._variables(inputs, self._mode(False, {})))
+        except Exception:  # it takes other inputs: they are made at the first call
+            return dict(next(iter(self._made.values()), {}))
 
     def _run(self, asked: Call) -> Run:
         import jax
