@@ -96,9 +96,7 @@ def _wrong_queries(q, k, v, wanted):
             question = "Which row of k does this query look like?"
             return Fault("another-key-read", words, question, evidence=shown)
         if (output[i] - v[key]).abs().max() > 1e-3:
-            words = (
-                f"Query {i} gives only {weights[i, key]:.5f} of its weight to key {key}, of {len(k)} keys."
-            )
+            words = f"Query {i} gives only {weights[i, key]:.5f} to key {key} of {len(k)}."
             question = "By how much must one dot product lead, with many other keys?"
             return Fault("query-too-weak", words, question, evidence=shown)
     return None
