@@ -175,4 +175,7 @@ def _value_words(value: Any) -> str:
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, (tuple, list)):
         return ", ".join(_value_words(item) for item in value)
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        digits = f"{value:.6g}"
+        return f"{digits}.0" if digits.lstrip("-").isdigit() else digits  # 4.0 is not the integer 4
+    return repr(value)

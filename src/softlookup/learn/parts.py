@@ -29,6 +29,18 @@ _UNKNOWN = {
 }
 
 
+#: The answer is right, but not what became of the arguments.
+_CHANGED = Fault(
+    "caller-mask-changed",
+    "The answer is right, but a tensor that was handed in is changed in place: its owner still needs it.",
+    "What would the same call return a second time?",
+    (
+        *("setitem", "masked_fill", "index_fill", "fill", "zero", "tril", "triu", "copy"),
+        *("iadd", "isub", "imul", "itruediv", "iand", "ior", "add", "sub", "mul", "div"),
+    ),
+)
+
+
 class Part(Protocol):
     """One thing that is asked."""
 
@@ -106,7 +118,11 @@ class Computes:
             remarks.append(self._remark(fault_of(mistake), i, answers[i], (yours[i], right[i]), source))
         if remarks:
             return remarks
-        return [self._unknown(i, answers[i], (yours[i], right[i]), source) for i in left[:1]]
+        if left:
+            i = left[0]
+            return [self._unknown(i, answers[i], (yours[i], right[i]), source)]
+        changing = [answer for answer in answers if answer.changed]
+        return [_remark(_CHANGED, it, {}, _last_line_of(self.name, source)) for it in changing[:1]]
 
     def _is(self, mistake: Callable[..., Any], i: int, yours: Outcome) -> bool:
         return not difference(yours, outcome_here(mistake, self.inputs[i]), self.tolerance)

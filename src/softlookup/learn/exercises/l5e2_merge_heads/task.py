@@ -18,9 +18,9 @@ def merge_heads(context, d_model):
 
 
 if __name__ == "__main__":
-    # Two heads, three tokens: 1000 is head 1, the tens are the token, the last digit is the feature.
+    # Two heads, three tokens: 100 is head 1, the tens are the token, the last digit is the feature.
     context = torch.tensor(
-        [[[[0, 1], [10, 11], [20, 21]], [[1000, 1001], [1010, 1011], [1020, 1021]]]]
+        [[[[0, 1], [10, 11], [20, 21]], [[100, 101], [110, 111], [120, 121]]]]
     )
     for token, its in enumerate(merge_heads(context, 4)[0]):
         print(f"token {token}", its.tolist())
