@@ -41,6 +41,7 @@ from softlookup.checker.constructor_values import (
     gives_way,
     is_pair,
     value_of,
+    words_of,
 )
 
 _NO_DEFAULT = inspect.Parameter.empty
@@ -160,6 +161,9 @@ def _value(one: inspect.Parameter, around: Surroundings, order: Order, cls: type
         return (value,) * len(one.default) if isinstance(one.default, tuple) else value
     if annotation is bool and meaning not in {"bias", "batch_first"}:
         return False
+    if annotation in {None, str, inspect.Parameter.empty} and (words := words_of(one.name, around.source)):
+        usual = value_of(meaning, order.sizes) if meaning else None
+        return usual if usual in words else words[0]
     if meaning is None or _is_module(annotation):
         may_be_none = re.search(r"Optional|None", str(one.annotation))
         return None if may_be_none else _value_by_annotation(one.name, annotation, order, depth)

@@ -165,6 +165,18 @@ def gives_way(meaning: str, default: Any) -> bool:
     return default is UNKNOWN or (type(default) is int and default > 0)
 
 
+def words_of(name: str, source: str) -> tuple[str, ...]:
+    """Return the words among which the source looks for this argument: ``kind in {"short", "long"}``.
+
+    >>> words_of("kind", "assert kind in {'short', 'long'}")
+    ('short', 'long')
+    """
+    word, quoted = rf"\b{re.escape(name)}\s*", r"[\"'][^\"']*[\"']"
+    among = re.search(rf"{word}(?:not )?in\s+[\[({{]\s*((?:{quoted}\s*,?\s*)+)[\])}}]", source)
+    equal = re.findall(rf"{word}==\s*({quoted})", source)
+    return tuple(re.findall(r"[\"']([^\"']+)[\"']", among[1] if among else " ".join(equal)))
+
+
 def is_pair(name: str, source: str) -> bool:
     """Say whether the source takes this argument apart, as ``size[0]`` or ``h, w = size``."""
     word = re.escape(name)

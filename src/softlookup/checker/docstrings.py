@@ -108,7 +108,7 @@ def _axis(word: str, place: int, count: int, first_is_batch: bool) -> str | None
 def mask_values_of(text: str) -> tuple[str, ...]:
     """What the elements of a mask may be, when the text says so."""
     named = {
-        "bool": r"\bbool|\bbinary\b|\btrue\b",
+        "bool": r"\bbool|\bbinary\b|\btrue\b|bytetensor",  # as bool was called before there was one
         "int": r"\bu?int(8|32|64)?\b|\bbyte|\blong\b|bytetensor|longtensor",
         "float": r"\bfloat",
     }
@@ -181,8 +181,15 @@ _HIDE = (
 _GAP = rf"(?:(?!{_YES}|{_NO})[^.\n;]){{0,60}}?"
 
 
+#: "by default 0.0": the value of a switch or a rate, and not of a mask's element.
+_DEFAULT = re.compile(
+    r"\bdefaults?( (value|is|to))*\s*[:=]?\s*[`'\"]*(true|false|none|[-+]?\d[\w.+-]*)", re.I
+)
+
+
 def polarity_of(text: str) -> str | None:
     """What True means, when the text says so."""
+    text = _DEFAULT.sub("", text)
     text = re.sub(r"[\[(][^\[\]()]*,[^\[\]()]*[\])]", "", text)  # the 1 of a shape is no value
     text = re.sub(r"\b\w+_\w*", "it", text)  # hidden_states are not hidden
     added = re.search(

@@ -32,6 +32,8 @@ _WIDTH = re.compile(
 _EITHER = {"y", "x2", "other"}
 
 _IMAGE, _CHANNELS_FIRST = "B d Y X", "B d T"
+#: [B, 1, T, d]: an image of one row with its channels last, or one patch of a batch of patches.
+_ONE_ROW = "B 1 T d"
 
 
 class LayerFinder(LayoutFinder):
@@ -147,7 +149,7 @@ class LayerFinder(LayoutFinder):
             return ("B T d",) if batch_first else ("T B d",)
         if told:
             return told
-        return ("B T d", "T B d", "T d", _CHANNELS_FIRST, _IMAGE)
+        return ("B T d", "T B d", "T d", _CHANNELS_FIRST, _IMAGE, _ONE_ROW)
 
     def _told_layouts(self) -> tuple[str, ...]:
         """Layouts in which the words give an input, with the width of the model as its last word."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice, product
+from math import isqrt
 
 import torch
 
@@ -24,7 +25,9 @@ _WIDTH = re.compile(
     r"(d|dim|n)_?(model|emb(d|ed)?|hidden|in)|(embed|hidden|emb|model|in|input)_?(dim|size|features|width)"
     r"|dim|width|channels|in_(channels|planes)|n_embd|features|c"
 )
-_SIDE = re.compile(r"(.*_)?(window|ws|win|grid|patches|img|image|resolution)(_?size)?|input_resolution|side")
+_SIDE = re.compile(
+    r"(.*_)?(window|ws|win|grid|patch(es)?|img|image|resolution)(_?size)?|input_resolution|side"
+)
 _LENGTH = re.compile(r"(.*_)?(seq|context|block|num|n|max)_?(len|length|size|tokens|patches|nodes|frames)")
 
 
@@ -41,20 +44,39 @@ def way_to_call(target: Target, reading: Reading) -> Way:
     """
     sketch = target.sketch
     inputs = _inputs(sketch, reading)
-    guesses = islice(_ways(sketch, reading, inputs), _MOST)
-    first: tuple[Way, Answer | None] | None = None
-    while some := list(islice(guesses, _AT_ONCE)):
-        asked = [(way, way.call(way.x.random(1), seed=0)) for way in some]
-        calls = [(way, call) for way, call in asked if call is not None]
-        answers = target.perform([call for _, call in calls])
-        for (way, _), answer in zip(calls, answers, strict=True):
-            found = way.reads(answer.result) if answer.failure is None else None
-            output = None if found is None else found.read(answer.result)
-            if found is not None and output is not None and output.isfinite().all():
-                return found
-            first = first or (way, answer)
-        first = first or (some[0], None)
-    raise _no_way(sketch, inputs, first)
+    furthest: tuple[Way, Answer | None] | None = None
+    failures: list[str] = []
+    for told in (None, failures):  # then once more, in sizes that the failures told
+        guesses = islice(_ways(sketch, reading, inputs, told), _MOST)
+        while some := list(islice(guesses, _AT_ONCE)):
+            for way, answer in _asked(target, some):
+                found = way.reads(answer.result) if answer.failure is None else None
+                output = None if found is None else found.read(answer.result)
+                if found is not None and output is not None and output.isfinite().all():
+                    return found
+                failures.append(answer.failure.message if answer.failure else "")
+                if furthest is None or _line(answer) > _line(furthest[1]):
+                    furthest = way, answer
+            furthest = furthest or (some[0], None)
+    raise _no_way(sketch, inputs, furthest)
+
+
+def _asked(target: Target, ways: list[Way]) -> Iterator[tuple[Way, Answer]]:
+    """Yield what the module answers to those of the ways that can be written as a call."""
+    asked = [(way, call) for way in ways if (call := way.call(way.x.random(1), seed=0)) is not None]
+    answers = target.perform([call for _, call in asked])
+    yield from ((way, answer) for (way, _), answer in zip(asked, answers, strict=True))
+
+
+def _line(answer: Answer | None) -> int:
+    """The line where a guess failed: the further down, the more of it was right."""
+    return (answer.failure.line or 0) if answer and answer.failure else 0
+
+
+def _told_counts(failures: list[str]) -> list[int]:
+    """Numbers of tokens on which failures insisted: "must match the size of tensor b (196)"."""
+    told = (int(size) for words in failures for size in re.findall(r"must match .*?\((\d+)\)", words))
+    return list(dict.fromkeys(size for size in told if 1 < size <= 256))
 
 
 def _inputs(sketch: Sketch, reading: Reading) -> list[dict[str, str]]:
@@ -87,13 +109,19 @@ def _inputs(sketch: Sketch, reading: Reading) -> list[dict[str, str]]:
     return [alone, both] if beside else [alone]
 
 
-def _ways(sketch: Sketch, reading: Reading, inputs: list[dict[str, str]]) -> Iterator[Way]:
+def _ways(
+    sketch: Sketch, reading: Reading, inputs: list[dict[str, str]], failures: list[str] | None = None
+) -> Iterator[Way]:
+    """Yield ways to call the module, likely ones first; with failures only those in the sizes they tell."""
     widths = _widths(sketch, ("q", "qkv", "packed"))
     open_value = None if reading.mask_kind is None else reading.mask_kind == "allowed"
     for roles in inputs:
         styles = _styles(sketch, roles)
         for layout, width in product(_token_layouts(sketch, reading), widths):
-            for x in _sized(sketch, layout, width):
+            sized = _sized(sketch, layout, width)
+            if failures is not None:
+                sized = _of_counts(_told_counts(failures), layout, width)
+            for x in sized:
                 way = Way(sketch.parameters, roles, x, d_head=_d_head(sketch, width), open_value=open_value)
                 for whole in _with_memory(way, _widths(sketch, ("k", "kv", "v"))):
                     yield from (whole.but(style=style, filled=filled) for style, filled in styles)
@@ -120,7 +148,7 @@ def _with_memory(way: Way, widths: list[int]) -> Iterator[Way]:
         yield way
         return
     layout = way.x.layout
-    plain = "B T d" if layout in {"B d Y X", "B d T"} else layout
+    plain = "B T d" if layout in {"B d Y X", "B Y X d", "B d T"} else layout
     for other, width in product(dict.fromkeys((plain, layout)), widths):
         sizes = way.x.sizes if "Y" in other.split() else (T_MEMORY,)
         yield way.but(memory=Tokens(other, sizes, width))
@@ -140,7 +168,7 @@ def _token_layouts(sketch: Sketch, reading: Reading) -> list[str]:
         found.insert(0, "B T d" if firsts[0] else "T B d")
     image = re.search(r"\(\s*b\w*\s*,\s*(c|ch\w*|d\w*)\s*,\s*h\w*\s*,\s*w\w*\s*\)", reading.words)
     found += ["B d Y X"] if image else []
-    return list(dict.fromkeys([*found, "B T d", "T B d", "B d T", "B d Y X", "T d"]))
+    return list(dict.fromkeys([*found, "B T d", "T B d", "B d T", "B d Y X", "B Y X d", "T d"]))
 
 
 def _sized(sketch: Sketch, layout: str, width: int) -> Iterator[Tokens]:
@@ -160,6 +188,16 @@ def _sized(sketch: Sketch, layout: str, width: int) -> Iterator[Tokens]:
     for count in dict.fromkeys([T, *(s * s for s in sides), *fixed, *(n - 1 for n in fixed)]):
         if 1 < count <= 256:
             yield Tokens(layout, (count,), width)
+
+
+def _of_counts(counts: list[int], layout: str, width: int) -> Iterator[Tokens]:
+    """The input in these numbers of tokens: a square, where it is an image."""
+    for count in counts:
+        side = isqrt(count)
+        if "Y" not in layout.split():
+            yield Tokens(layout, (count,), width)
+        elif side * side == count:
+            yield Tokens(layout, (side, side), width)
 
 
 def _widths(sketch: Sketch, roles: tuple[str, ...]) -> list[int]:

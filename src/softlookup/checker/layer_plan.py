@@ -75,6 +75,8 @@ class LayerPlan(Plan):
         return super()._value(role, name, probe)
 
     def _input(self, role: str, case: Case) -> Value:
+        if role == "residual":  # what the module adds to its output
+            return _arrange(torch.zeros_like(tokens_of(case).x), self.layout)
         name = _INPUTS.get(role)
         if name is None:
             return LEAVE_OUT
@@ -117,6 +119,8 @@ class LayerPlan(Plan):
         wiring = self.wiring
         case = probe.case
         cotangent = cotangent_of(case)  # [B, H, T_q, shown]
+        if wiring.heads_summed:  # what was returned once was read for each head
+            cotangent = cotangent.sum(dim=1, keepdim=True)
         flat = cotangent.transpose(1, 2).flatten(2)  # [B, T_q, H * shown]
         whole = flat.new_zeros(*flat.shape[:2], wiring.d_out)
         whole[..., : flat.shape[-1]] = flat
@@ -166,11 +170,11 @@ _ARRANGED = ByIdentity()  # so that what is one input to the module stays one te
 
 
 def _arrange(tokens: Tensor, layout: str) -> Tensor:
-    """[B, T, d] -> the layout; "B d Y X" is an image of two rows."""
+    """[B, T, d] -> the layout; "B d Y X" is an image of two rows, "1" an axis of one."""
     if "Y" in layout.split():
-        flat = arrange(tokens[:, None], layout.replace("Y X", "T"))
-        return flat.reshape(*flat.shape[:-1], 2, -1)
-    return arrange(tokens[:, None], layout)
+        flat, place = arrange(tokens[:, None], layout.replace("Y X", "T")), layout.split().index("Y")
+        return torch.unflatten(flat, place, (2, -1))
+    return arrange(tokens[:, None], layout.replace("1", "H"))
 
 
 def _restore(leaf: Tensor, layout: str, case: Case, width: int) -> Tensor | None:
@@ -179,6 +183,7 @@ def _restore(leaf: Tensor, layout: str, case: Case, width: int) -> Tensor | None
     if "Y" in layout.split():
         if leaf.dim() != 4:
             return None
-        leaf, layout = leaf.flatten(2), layout.replace("Y X", "T")
-    found = restore(leaf, layout, sizes)
+        place = layout.split().index("Y")
+        leaf, layout = leaf.flatten(place, place + 1), layout.replace("Y X", "T")
+    found = restore(leaf, layout.replace("1", "H"), sizes)
     return None if found is None else found[:, 0]

@@ -74,10 +74,20 @@ def roles_of(parameters: tuple[Parameter, ...], wired: bool) -> dict[str, str]:
             continue
         if role in {"cos", "sin", "rotary", "positions", "memory", "cache", "residual"} and not wired:
             continue
-        if role == "residual" and (not parameter.required or parameter is parameters[0]):  # a switch, an input
+        if role == "residual" and (
+            not parameter.required or parameter is parameters[0]
+        ):  # a switch, an input
             continue
         if role == "mask" and parameter.default in {"True", "False"}:
             role = "causal" if "causal" in parameter.name or parameter.name in {"mask", "masked"} else None
         if role and (role not in roles.values() or role in {"mask", "block", "need_weights"}):
             roles[parameter.name] = role
-    return roles
+    return roles if wired else _masks_apart(roles)
+
+
+def _masks_apart(roles: dict[str, str]) -> dict[str, str]:
+    """Take the masks of the queries' own tokens for what they are: f(q, k, v, q_mask, kv_mask)."""
+    masks = [name for name, role in roles.items() if role == "mask"]
+    of_queries = [name for name in masks if re.match(r"(q|query|queries)_", name, re.I)]
+    of_keys = [name for name in masks if re.match(r"(k|kv|key|keys)_", name, re.I)]
+    return roles | dict.fromkeys(of_queries if of_keys else [], "target_mask")

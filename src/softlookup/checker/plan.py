@@ -129,7 +129,9 @@ class Plan:
 
     def _target_mask_value(self, required: bool, case: Case) -> Value:
         spelling = self.target_mask
-        if spelling is None or (case.target_mask is None and not required):
+        # A function's masks may count only together.
+        beside = self.abilities.wiring is None and case.allowed_mask is not None
+        if spelling is None or not (required or beside or case.target_mask is not None):
             return None if required else LEAVE_OUT
         tokens = None if case.target_mask is None else case.target_mask[:, None, None]
         # It is spelled as a mask of keys would be that are the target's own tokens.
