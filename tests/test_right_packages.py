@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parent / "right_modules"))
 import rows_of_packages
 import rows_of_transformers
 from row_of_a_package import WIDTH, B, Row, T
-from rows_of_pytorch import ANY_TWO, OPTIONS, PAIRWISE, THE_REST
+from rows_of_pytorch import ANY_TWO, OPTIONS, OTHER_SIZES, PAIRWISE, THE_REST
 
 packages = pytest.mark.packages
 IN_PACKAGES = rows_of_transformers.ROWS + rows_of_packages.ROWS
@@ -79,7 +79,7 @@ def test_multihead_attention_of_pytorch_runs(row):
     assert_runs(row)
 
 
-@pytest.mark.parametrize("row", named(PAIRWISE))
+@pytest.mark.parametrize("row", named(PAIRWISE + OTHER_SIZES))
 def test_multihead_attention_of_pytorch_is_clean(row):
     assert_clean(row)
 

@@ -73,7 +73,9 @@ def _scale_off(evidence: Evidence, seen: Observation, error: Tensor, plain: Tens
     if size < 1e-6:  # lengths of queries do not count here
         return {}
     off, plain_off = (float((x * way).sum()) / size**2 for x in (error, plain))
-    noise = float(plain.std()) / size
+    # The entries of a row share the rounding of its weights, and it is largest where the scale moves most.
+    shared = float((plain * way).sum(dim=-1).norm()) / size**2
+    noise = max(float(plain.std()) / size, shared)
     if abs(off - plain_off) <= max(SCALE_OFF, TIMES_NOISE * noise) or abs(off) <= SCALE_OFF:
         return {}
     return {"scale off by": off, "the same of the plain formula": plain_off}
