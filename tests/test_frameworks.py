@@ -93,15 +93,73 @@ def test_right_attention_in_numpy_is_clean(in_numpy, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "rule"),
-    [("unscaled_attention", "scale-missing"), ("TransposedAttention", "softmax-over-queries")],
+    ("name", "rule", "words"),
+    [
+        ("unscaled_attention", "scale-missing", "return softmax(q @ xp.swapaxes(k, -1, -2)) @ v"),
+        ("TransposedAttention", "softmax-over-queries", "xp.sum(powers, axis=-2, keepdims=True), v)"),
+    ],
 )
-def test_wrong_attention_in_numpy_is_named_inside_its_definition(in_numpy, name, rule):
+def test_wrong_attention_in_numpy_is_named_with_its_line(in_numpy, name, rule, words):
     target = getattr(in_numpy, name)
     diagnosis = softlookup.check(target() if isinstance(target, type) else target)
     assert diagnosis.named() == [rule]
-    begins = line_of(NUMPY, f" {name}")
-    assert begins <= diagnosis.findings[0].line <= begins + 4
+    assert diagnosis.findings[0].line == line_of(NUMPY, words)
+
+
+WRONG_IN_NUMPY = """
+import numpy as np
+
+
+def softmax(x, axis=-1):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def not_rooted(q, k, v, mask=None):
+    scores = q @ np.swapaxes(k, -1, -2)
+    scores = scores / q.shape[-1]
+    if mask is not None:
+        scores = np.where(mask, scores, -1e30)
+    return softmax(scores) @ v
+
+
+def over_queries(q, k, v):
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k)
+    scores = scores / np.sqrt(q.shape[-1])
+    weights = softmax(scores, axis=-2)
+    return np.einsum("bhqk,bhkd->bhqd", weights, v)
+
+
+def masked_late(q, k, v, mask=None):
+    weights = softmax(q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]))
+    if mask is not None:
+        weights = np.where(mask, weights, 0.0)
+    return weights @ v
+
+
+def next_token(q, k, v, causal=False):
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    if causal:
+        i, j = np.arange(scores.shape[-2])[:, None], np.arange(scores.shape[-1])[None, :]
+        scores = np.where(j <= i + 1, scores, -1e30)
+    return softmax(scores) @ v
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "words"),
+    [
+        ("not_rooted", "scale-not-rooted", "scores = scores / q.shape[-1]"),
+        ("over_queries", "softmax-over-queries", "softmax(scores, axis=-2)"),
+        ("masked_late", "mask-after-softmax", "np.where(mask, weights, 0.0)"),
+        ("next_token", "next-token-visible", "np.where(j <= i + 1, scores"),
+    ],
+)
+def test_a_wrong_step_that_cannot_be_recorded_is_read_in_the_text(tmp_path, name, rule, words):
+    target = getattr(definitions(WRONG_IN_NUMPY, tmp_path, f"numpy_{name}"), name)
+    diagnosis = softlookup.check(target)
+    assert diagnosis.named() == [rule]
+    assert diagnosis.findings[0].line == line_of(WRONG_IN_NUMPY, words)
 
 
 def test_a_file_in_numpy_is_checked_in_the_child(in_numpy):

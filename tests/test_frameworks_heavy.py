@@ -52,14 +52,42 @@ def test_right_attention_in_jax_is_clean(in_jax, name):
 
 @needs("jax")
 @pytest.mark.parametrize(
-    ("name", "rule"),
-    [("unscaled_attention", "scale-missing"), ("compiled_queries_attention", "softmax-over-queries")],
+    ("name", "rule", "words"),
+    [
+        ("unscaled_attention", "scale-missing", "return softmax(q @ xp.swapaxes(k, -1, -2)) @ v"),
+        ("compiled_queries_attention", "softmax-over-queries", "axis=-2) @ v"),
+    ],
 )
-def test_wrong_attention_in_jax_is_named_inside_its_definition(in_jax, name, rule):
+def test_wrong_attention_in_jax_is_named_with_its_line(in_jax, name, rule, words):
     diagnosis = softlookup.check(getattr(in_jax, name))
     assert diagnosis.named() == [rule]
-    begins = line_of(JAX, f"def {name}")
-    assert begins - 1 <= diagnosis.findings[0].line <= begins + 4
+    assert diagnosis.findings[0].line == line_of(JAX, words)
+
+
+WRONG_IN_LINEN = """
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+
+class SelfAttention(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        q, k, v = (nn.DenseGeneral((2, 8), name=n)(x) for n in ("query", "key", "value"))
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k)
+        scores = scores / 8
+        weights = jax.nn.softmax(scores, axis=-1)
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+        return nn.DenseGeneral(x.shape[-1], axis=(-2, -1), name="out")(mixed)
+"""
+
+
+@needs("flax")
+def test_a_wrong_linen_module_is_named_with_its_line(tmp_path):
+    layer = definitions(WRONG_IN_LINEN, tmp_path, "wrong_in_linen").SelfAttention()
+    diagnosis = softlookup.check(layer)
+    assert diagnosis.named() == ["scale-not-rooted"]
+    assert diagnosis.findings[0].line == line_of(WRONG_IN_LINEN, "scores / 8")
 
 
 @needs("jax")

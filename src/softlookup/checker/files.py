@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NOT_BUILT, _NO_TIME = "could not be built", "not checked: the time is used up"  # why something was skipped
 _LEAST_SECONDS = 2.0  # a child needs about one to import torch
+_MODULES = "torch.nn.modules.module.Module|flax.(linen|nnx).module.Module|keras.src.layers.layer.Layer"
 _SAYS_ATTENTION = ("attn", "attention", "attend", "sdpa", "lookup", "flash")
 
 
@@ -274,12 +275,12 @@ def _not_attention(sketch: Sketch) -> str | None:
 
 
 def _is_module(sketch: Sketch) -> bool:
-    return "torch.nn.modules.module.Module" in sketch.bases
+    return any(re.fullmatch(_MODULES, base) for base in sketch.bases)
 
 
 def _attends(sketch: Sketch) -> bool:
     """Say whether a module's own code looks up: it has a softmax, and projections or a name to go with it."""
-    looks_up = re.search(r"softmax|scaled_dot_product_attention|flex_attention", sketch.source, re.I)
+    looks_up = re.search(r"softmax|dot_product_attention|flex_attention", sketch.source, re.I)
     projects = re.search(r"\bquer|\bq_|_q\b|\bw_?q|to_q|qkv|q_proj|c_attn|in_proj", sketch.source, re.I)
     return bool(looks_up) and (_says_attention(sketch) or projects is not None)
 

@@ -16,6 +16,7 @@ from softlookup.checker.dataflow import LOOKED_UP
 from softlookup.checker.docstrings import shapes_in
 from softlookup.checker.evidence import Observation
 from softlookup.checker.locate_projections import Search
+from softlookup.checker.written_calls import as_written
 
 #: Where a step is missing that was not carried out: near these.
 _INSTEAD = {
@@ -56,7 +57,9 @@ def line_of(
 
     roles: parameter name -> role, such as "mask" or "causal": some steps are tests that ask about these
     """
-    return _Search(seen, sketch, roles or {}).line_of(tuple(steps))
+    if not any(call.line for call in seen.recorded):  # NumPy and JAX: no call is seen
+        seen = as_written(seen, sketch, roles or {})
+    return _Search(seen, sketch, roles or {}).line_of(tuple(steps)) or None  # 0: it has no line
 
 
 class _Search(Search):

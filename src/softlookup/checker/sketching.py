@@ -50,7 +50,7 @@ def sketch_of(target: Any, name: str = "") -> Sketch:
     return Sketch(
         name=name or seen.name or getattr(target, "__name__", type(target).__name__),
         kind="function" if inspect.isroutine(seen.shown) else _kind(target),
-        file=seen.file or _file_of(seen.shown),
+        file=seen.file or _file_of(seen.shown) or _file_of_code(code),
         line=line or (code.co_firstlineno if code else 0),
         doc=seen.doc or _doc_of(seen.shown),
         parameters=parameters if seen.parameters is None else seen.parameters,
@@ -145,6 +145,11 @@ def _file_of(shown: Any) -> str:
         return os.path.abspath(inspect.getsourcefile(inspect.unwrap(shown)) or "")
     except TypeError:  # written in C
         return ""
+
+
+def _file_of_code(code: Any) -> str:
+    """Return where a call is written; that of a class is unknown when its module is not registered."""
+    return os.path.abspath(code.co_filename) if code and os.path.isfile(code.co_filename) else ""
 
 
 def _is_written_down(target: Any) -> bool:

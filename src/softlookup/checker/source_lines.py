@@ -21,9 +21,7 @@ class SourceLines:
     """The text of the file that holds a target; every answer is a line of that file, or None."""
 
     def __init__(self, sketch: Sketch) -> None:
-        self._tree = _parse(sketch)
-        defined = (n for n in _in_order(self._tree) if isinstance(n, _Definition) and n.lineno == sketch.line)
-        self._target = next(defined, self._tree)
+        self._tree, self._target = target_in(sketch)
         nodes = _in_order(self._target)
         self._ifs = [node for node in nodes if isinstance(node, ast.If)]
         self._assigns = [node for node in nodes if isinstance(node, ast.Assign)]
@@ -210,6 +208,13 @@ class SourceLines:
     def _last_assignment(self, names: set[str], line: int) -> int | None:
         made = (node.lineno for node in self._assigns if node.lineno < line and _targets(node) & names)
         return max(made, default=None)
+
+
+def target_in(sketch: Sketch) -> tuple[ast.AST, ast.AST]:
+    """Return the tree of the file, and in it the definition of the target; the tree where it has none."""
+    tree = _parse(sketch)
+    defined = (n for n in _in_order(tree) if isinstance(n, _Definition) and n.lineno == sketch.line)
+    return tree, next(defined, tree)
 
 
 def _parse(sketch: Sketch) -> ast.AST:

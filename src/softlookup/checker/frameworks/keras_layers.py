@@ -117,9 +117,9 @@ class KerasCallee:
         """Return the layer, built where that can be done without changing it."""
         if self._layer.built or self._built:
             return next(iter(self._built.values()), self._layer)
-        copy = _copied(self._layer)
-        if copy is not None:
-            inputs = likely_inputs(copy.call, dict(_settings(copy)))
+        fresh = _copied(self._layer)
+        if fresh is not None:
+            inputs = likely_inputs(fresh.call, dict(_settings(fresh)))
             with contextlib.suppress(Exception):  # it takes other inputs: it is built with the first ones
                 self._for(inputs, {})
         return next(iter(self._built.values()), self._layer)
@@ -151,7 +151,11 @@ class KerasCallee:
 def _copied(layer: Any) -> Any:
     """Return the same layer not yet built; None where Keras does not know how it was made."""
     try:
-        return type(layer).from_config(layer.get_config())
+        config = layer.get_config()
+        taken = inspect.signature(type(layer)).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in taken.values()):  # less than Keras keeps of it
+            config = {name: value for name, value in config.items() if name in taken}
+        return type(layer).from_config(config)
     except (NotImplementedError, TypeError, ValueError):
         return None
 
