@@ -90,6 +90,42 @@ def test_a_wrong_linen_module_is_named_with_its_line(tmp_path):
     assert diagnosis.findings[0].line == line_of(WRONG_IN_LINEN, "scores / 8")
 
 
+WRONG_IN_KERAS = """
+import keras
+from keras import ops
+
+
+class SelfAttention(keras.layers.Layer):
+    def __init__(self, num_heads=2, key_dim=8):
+        super().__init__()
+        self.num_heads, self.key_dim = num_heads, key_dim
+        self.q_proj = keras.layers.Dense(16)
+        self.k_proj = keras.layers.Dense(16)
+        self.v_proj = keras.layers.Dense(16)
+        self.out_proj = keras.layers.Dense(16)
+
+    def heads(self, x):
+        split = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, self.key_dim))
+        return ops.transpose(split, (0, 2, 1, 3))
+
+    def call(self, x):
+        q, k, v = self.heads(self.q_proj(x)), self.heads(self.k_proj(x)), self.heads(self.v_proj(x))
+        scores = ops.matmul(q, ops.transpose(k, (0, 1, 3, 2)))
+        scores = scores / self.key_dim
+        weights = ops.softmax(scores, axis=-1)
+        mixed = ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3))
+        return self.out_proj(ops.reshape(mixed, (ops.shape(x)[0], ops.shape(x)[1], 16)))
+"""
+
+
+@needs("keras")
+def test_a_wrong_keras_layer_is_named_with_its_line(tmp_path):
+    layer = definitions(WRONG_IN_KERAS, tmp_path, "wrong_layer_in_keras").SelfAttention()
+    diagnosis = softlookup.check(layer)
+    assert diagnosis.named() == ["scale-not-rooted"]
+    assert diagnosis.findings[0].line == line_of(WRONG_IN_KERAS, "scores / self.key_dim")
+
+
 @needs("jax")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_jax_computes_in_the_dtype_of_the_tensors(in_jax, dtype):

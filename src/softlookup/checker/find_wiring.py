@@ -208,6 +208,8 @@ def _axes(named: Named) -> list[_Matrix]:
     shape = named.weight.shape
     if named.owner == "Conv1D":  # of the transformers package: [in, out]
         return [_Matrix(named, 0)]
+    if len(shape) == 2 and named.weight.name.endswith("kernel"):  # of Keras and flax: [in, out]
+        return [_Matrix(named, 0)]
     if named.owner:
         return [_Matrix(named, 1)]
     if len(shape) == 3:  # [H, in, d], [in, H, d], [H, d, in]
