@@ -125,22 +125,11 @@ ROWS = [
     # adds the residual that it is given; alibi is added to the scaled scores
     Row("bloom", of("Bloom", 0, hidden_size=WIDTH, n_head=H), with_residual_and_alibi),
     Row("whisper encoder", whisper(decoder=False, how=EAGER), alone),
-    Row(
-        "whisper decoder",
-        whisper(decoder=True, how=SDPA),
-        alone,
-        blamed_because="it is asked with a memory too: without a mask `sdpa` is causal there as well, "
-        "since the class takes `is_causal` for both, and models build their cross-attention without",
-    ),
+    # with a memory `sdpa` would be causal as well: models build their cross-attention without `is_causal`
+    Row("whisper decoder", whisper(decoder=True, how=SDPA), alone),
     Row("whisper cross", whisper(decoder=True, how=EAGER), cross),
     Row("qwen3", of("Qwen3", 0, **GROUPED, **EAGER), rotated, note="qk-norm"),
-    Row(
-        "olmo2",
-        of("Olmo2", 0, **GROUPED, **SDPA),
-        rotated,
-        note="qk-norm",
-        blamed_because="a norm over all heads at once, followed by rotary positions, is not explained yet",
-    ),
+    Row("olmo2", of("Olmo2", 0, **GROUPED, **SDPA), rotated, note="qk-norm"),  # over all heads at once
     Row("modernbert", of("ModernBert", 0, **NAMES, **EAGER), rotated),
     Row("vit", of("ViT", **NAMES, **EAGER), alone),
     Row("clip", of("CLIP", ends="Attention VisionConfig", **NAMES, **SDPA), alone),

@@ -75,6 +75,12 @@ def doubt_about(sketch: Sketch, wiring: Wiring) -> str:
     return f"no role in the lookup was found for {', '.join(strange[:4])}." if strange else ""
 
 
+def guesses_roles(sketch: Sketch, wiring: Wiring) -> bool:
+    """Say whether no name tells which weights project what: a guess that nothing explains blames nobody."""
+    known = {slot.parameter for slot in (*wiring.q, *wiring.k, *wiring.v)}
+    return any(named.role is None for named in named_weights(sketch) if named.weight.name in known)
+
+
 def follows_another(diagnosis: Diagnosis) -> bool:
     """Say whether the output has a row for each token of another input than the one that was taken to ask."""
     return bool(diagnosis.notes[0].evidence["rows follow"] != "x")

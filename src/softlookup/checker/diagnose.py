@@ -20,6 +20,7 @@ from softlookup.checker.behaviour import (
     doubt_about,
     examine_behaviour,
     follows_another,
+    guesses_roles,
     reason_of,
 )
 from softlookup.checker.calls import Target
@@ -29,6 +30,7 @@ from softlookup.checker.explaining import Explanation, Look, explain_forward, lo
 from softlookup.checker.find_way import NoWayError
 from softlookup.checker.findings import FindingWriter
 from softlookup.checker.hypotheses import known_variants, singles
+from softlookup.checker.inner_norms import explain_without_norms
 from softlookup.checker.refusing import not_callable
 from softlookup.checker.target import LocalTarget
 from softlookup.checker.trying import CannotAdaptError
@@ -111,11 +113,14 @@ def _examine_in(target: Target, adapter: Adapter) -> Diagnosis:
     if doubt and not _explained_by_one(target, looks, adapter.reading.words):
         return _by_behaviour(target, adapter, doubt)
     best = explain_forward(target, looks, adapter.reading.words)
+    if best.hypothesis is None:
+        best = explain_without_norms(target, looks, adapter.reading.words) or best
     findings, notes = FindingWriter(target, best).write()
     if sketch.has_weights and any(finding.code == "SL000" for finding in findings):
         why = "nothing explains what its projections and lookup give."
         seen = _by_behaviour(target, adapter, why)
-        if seen.verdict == "named" or (seen.verdict != "not-callable" and follows_another(seen)):
+        guessed = wiring is not None and guesses_roles(sketch, wiring)
+        if seen.verdict == "named" or (seen.verdict != "not-callable" and (guessed or follows_another(seen))):
             return seen
     contract = _measured(best)
     return Diagnosis(

@@ -119,7 +119,7 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
     for look, hypotheses in asked():
         if matches := look.fitting(hypotheses):
             return _explained(target, look, matches)
-    if any(_moved_by_others(look.evidence) for look in looks[:1]):
+    if any(_blamed(look.evidence, "every output") for look in looks[:1]):
         return Explanation(looks[0].plan, looks[0].evidence, None, looks[0].failing)
     for look in _in_one_length(target, looks):
         if matches := look.fitting(singles(look.evidence)):
@@ -140,7 +140,8 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
         ):
             if matches := look.fitting(several):
                 return _explained(target, look, matches)
-    least = min(looks, key=lambda look: len(look.failing))
+    # What is wrong under one reading of a mask only is that reading's fault.
+    least = min(looks, key=lambda look: (_blamed(look.evidence), len(look.failing)))
     if _right_in_float32(target, least.plan):
         return Explanation(least.plan, least.evidence, REFERENCE, least.failing, imprecise=True)
     return Explanation(least.plan, least.evidence, None, least.failing)
@@ -167,11 +168,11 @@ def _beside_visibility(
     return pairs(list(pairs(positions, visibility)), others)
 
 
-def _moved_by_others(evidence: Evidence) -> bool:
-    """Say whether outputs are random or depend on other samples: then no two steps explain them."""
+def _blamed(evidence: Evidence, *reasons: str) -> bool:
+    """Say whether a rule that needs no explanation finds something wrong: then no two steps explain it."""
     modules = [entry.load() for entry in catalog.rules()]
-    judges = [m.judge for m in modules if getattr(m, "EXPLAINS", "") == "every output"]
-    return any(found is not None and found.wrong for found in (judge(evidence) for judge in judges))
+    explaining = [m for m in modules if hasattr(m, "EXPLAINS") and (not reasons or m.EXPLAINS in reasons)]
+    return any(found is not None and found.wrong for found in (m.judge(evidence) for m in explaining))
 
 
 def _explained(target: Target, look: Look, matches: list[Hypothesis]) -> Explanation:

@@ -108,17 +108,20 @@ def singles(evidence: Evidence) -> list[Hypothesis]:
 
 
 def known_variants(evidence: Evidence, words: str, source: str, *, last: bool = False) -> list[Hypothesis]:
-    """Known variants. ``WORDS`` must be declared in a name or docstring; ``HINTS`` only occur in the source.
+    """Known variants. ``WORDS`` must be declared in a name or docstring; ``HINTS`` occur in the source, or in
+    the names of weights.
 
     last: only those that explain too much to be asked before the rules (``LAST = True``); else all others
     """
     found: list[Hypothesis] = []
+    weights = evidence.sketch.weights if evidence.sketch is not None else ()
+    text = " ".join([source, *(weight.name for weight in weights)]).lower()
     for entry in catalog.variants():
         module = entry.load()
         if getattr(module, "LAST", False) != last:
             continue
         declared, hinted = getattr(module, "WORDS", ()), getattr(module, "HINTS", ())
-        asked = any(word in words for word in declared) or any(word in source.lower() for word in hinted)
+        asked = any(word in words for word in declared) or any(word in text for word in hinted)
         if asked or not (declared or hinted):
             found += hypotheses_of(entry, evidence)
     return found

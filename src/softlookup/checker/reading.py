@@ -90,8 +90,12 @@ class Reading:
 
 def _built_for_memory(sketch: Sketch) -> bool | None:
     """Say for which of its uses a module was built, where a switch that it holds tells."""
-    told = (bool(v) for name, v in sketch.settings.items() if _CROSS.fullmatch(name))
-    return next(told, None)
+    told = [bool(v) for name, v in sketch.settings.items() if _CROSS.fullmatch(name)]
+    if told:
+        return told[0]
+    causal = any(parameter.name == "is_causal" for parameter in sketch.init_parameters)
+    # Built to be causal: the target looks at itself.
+    return False if causal and sketch.settings.get("is_causal") else None
 
 
 def _marks_tokens(name: str, of_memory: Iterable[str]) -> bool:

@@ -153,6 +153,7 @@ class Way:
             "positions": [known["positions"], known["positions"][0], 0],
             "rotary": [known["rotary"], _turns(case), _turns(case)[None, :, None], known["cos"]],
             "need_weights": [False],
+            "residual": [self.x.laid_out(torch.zeros(self.x.batch, self.x.count, self.x.width))],
         }
         if role in {"cache", "unused", "target_mask"}:
             return [None]

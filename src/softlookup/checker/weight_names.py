@@ -30,6 +30,9 @@ _ROLES = {
 }
 _PATTERNS = {role: re.compile(pattern) for role, pattern in _ROLES.items()}
 
+#: Names of any projection: what it projects may be said by the part that it lies in.
+_ANY = frozenset(["linear", "lin", "proj", "projection", "project", "fc", "dense"])
+
 _HEADS = re.compile(r"(n|num|nb)_?(q_|query_|attention_|attn_)?heads?(_q)?|heads?(_num|_count)?|h|nheads?")
 _KV_HEADS = re.compile(
     r"(n|num|nb)_?(local_)?(kv|key_value|k_v)_?heads?|kv_heads|(n|num)_query_groups|multi_query_group_num"
@@ -85,12 +88,15 @@ def _role_of(name: str, *, bare: bool) -> tuple[str | None, str]:
     steps = [step for step in name.split(".") if not step.isdigit()]
     if not bare:
         steps = steps[:-1]  # "weight"
+    found: tuple[str | None, str] = (None, "")
     for step in reversed(steps):
         plain = re.sub(r"[^a-z]", "", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", step).lower())
-        for role, pattern in _PATTERNS.items():
-            if pattern.fullmatch(plain):
-                return role, step
-    return None, ""
+        role = next((role for role, pattern in _PATTERNS.items() if pattern.fullmatch(plain)), None)
+        if role and (found[0] is None or role != "out"):
+            found = role, step
+        if found[0] and plain not in _ANY:  # query.linear projects queries
+            break
+    return found
 
 
 def silent_weights(sketch: Sketch) -> tuple[str, ...]:
@@ -139,6 +145,17 @@ def norms_around(sketch: Sketch, num_heads: int, d_head: int) -> tuple[str, ...]
         and (num_heads == 1 or _width_of(sketch, path) != d_head)
     ]
     return tuple(path for path in found if not any(path.startswith(f"{other}.") for other in found))
+
+
+def norms_inside(sketch: Sketch, around: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the other parts that normalise, by their class or by what they are called: q_norm, k_norm."""
+    found = [
+        path
+        for path, kind in sketch.parts.items()
+        if ("norm" in kind.lower() or _QK_NORM.search(path)) and "parametrizations" not in path
+    ]
+    outer = [path for path in found if not any(path.startswith(f"{other}.") for other in found)]
+    return tuple(path for path in outer if path not in around)
 
 
 def _width_of(sketch: Sketch, path: str) -> int | None:
