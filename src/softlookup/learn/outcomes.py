@@ -63,7 +63,10 @@ def outcome_here(function: Callable[..., Any], given: Given) -> Outcome:
         args = [_copied(value) for value in given.args]
         return Outcome(function(*args, **{name: _copied(value) for name, value in given.kwargs.items()}))
     except Exception as error:
-        return Outcome(None, type(error).__name__, str(error))
+        kind = (
+            "ValueError" if isinstance(error, ValueError) else type(error).__name__
+        )  # as SoftlookupError is
+        return Outcome(None, kind, str(error))
 
 
 def _copied(value: Any) -> Any:
@@ -81,7 +84,7 @@ def difference(yours: Outcome, right: Outcome, tolerance: float) -> str:
 
 
 def _same_error(one: str, other: str) -> bool:
-    """Say whether both are one error; a mistake that raises a bare Exception stands for all but ValueError."""
+    """Say whether both are one error; a bare Exception of a mistake stands for all but ValueError."""
     any_but_one = "Exception" in {one, other} and not {"", "ValueError"} & {one, other}
     return one == other or any_but_one
 
