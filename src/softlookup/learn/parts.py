@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -176,6 +177,40 @@ class Behaves:
 
 
 @dataclass(frozen=True)
+class Refuses:
+    """A class refuses arguments of its constructor, with a ValueError."""
+
+    name: str
+    init: Mapping[str, Any]
+
+    @property
+    def holds(self) -> str:
+        """What is right."""
+        return f"{self.name}({_written(self.init)}) is refused"
+
+    def remarks(self, session: FileSession, source: str) -> list[Remark]:
+        """Return the remark that nothing, or something else, was raised."""
+        line = _last_line_of(f"{self.name}.__init__", source)
+        try:
+            session.target(self.name, dict(self.init))
+        except TargetError as problem:
+            raised = set(re.findall(r"\b\w+Error\b", problem.reason))
+            if "NotImplementedError" in raised:
+                return [not_written(self.name)]
+            if "ValueError" in raised:
+                return []
+            words = f"{self.name}({_written(self.init)}) raises another error than a ValueError."
+            question = "Would somebody who mistook a number understand what to change?"
+            return [Remark(Finding("", "unclear-error", words, line), question)]
+        words = f"{self.name}({_written(self.init)}) is built, although these numbers do not fit together."
+        return [Remark(Finding("", "error-missing", words, line), "What would one head get of them?")]
+
+
+def _written(init: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in init.items())
+
+
+@dataclass(frozen=True)
 class Says:
     """A constant of the file, e.g. ``BUG = ""``, is as it should be. It is read, the file is not asked.
 
@@ -224,6 +259,9 @@ def _target(session: FileSession, name: str, init: Mapping[str, Any]) -> FileTar
     except TargetError as problem:
         if "NotImplementedError" in problem.reason:
             return not_written(name)
+        if raised := re.search(r"got: +(.*)", problem.reason):
+            words = f"{name}({_written(init)}) could not be built: {raised[1]}"
+            return Remark(Finding("", "not-built", words))
         return Remark(Finding("", "name-missing", f"{name}: {problem.reason}"))
 
 
