@@ -89,6 +89,7 @@ class Probe:
     bypassed: tuple[str, ...] = ()  # parts of a module that hand on their input
     settings: tuple[tuple[str, Any], ...] = ()  # attributes of a module set for this question
     arguments: tuple[tuple[str, Any], ...] = ()  # optional switches given for this question
+    after: Case | None = None  # what a module is given in a call before, where it remembers
     out: str = (
         ""  # the output projection of a module: "negated", "mixed" (orthogonal), "zero", "" picks the heads
     )

@@ -156,6 +156,7 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "spread": lambda f: f.op in _SPREAD and _made_of(f, "mask"),
     "inplace": lambda f: f.in_place and bool(f.sources) and len(f.sources[0]) == 1,
     "slice": lambda f: f.op == "__getitem__" and _made_of(f, "k", "v", "kv", "memory"),
+    "rows of a table": lambda f: f.op == "__getitem__" and not f.holds and len(f.record.outputs[0]) > 1,
     "pick": lambda f: f.op in _PICK and "k" in f.holds and len(f.sources) > 1,
     "repeat_kv_heads": lambda f: f.op in _REPEAT and _made_of(f, "k", "v"),
     "restride": lambda f: f.op == "as_strided" and bool(f.holds & (LOOKED_UP | INPUTS)),
@@ -171,6 +172,7 @@ CALLS: dict[str, Callable[[Flow], bool]] = {
     "cut fused": lambda f: f.op in _CUT_FUSED and any(s in ({"qkv"}, {"kv"}) for s in f.sources),
     "project": lambda f: f.op in _PROJECT and f.looked_up_only,
     "project queries": lambda f: f.op in _PROJECT and f.holds == {"q"},
+    "project out": lambda f: f.op in _PROJECT and _mixed(f),
     "from target": lambda f: f.reads("target") and f.op in _PROJECT and bool(f.holds & {"k", "v", "kv"}),
     "from memory": lambda f: f.reads("memory") and f.op in _PROJECT and f.holds == {"q"},
 }

@@ -106,14 +106,20 @@ def placed(callee: Callee, target: Any, device: str) -> PlacedCallee:
 
 
 class _Holder(nn.Module):
-    """A module around a call, so that a bound method too can be given other weights."""
+    """A module around a call, so that a bound method too can be given other weights.
+
+    earlier: arguments of calls that are made first, under the same weights: what they left behind is used
+    """
 
     def __init__(self, function: Callable[..., Any], module: nn.Module) -> None:
         super().__init__()
         self.held = module
         self._function = function
+        self.earlier: tuple[Any, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        for args_before, kwargs_before in self.earlier:
+            self._function(*args_before, **kwargs_before)
         return self._function(*args, **kwargs)
 
 
@@ -134,6 +140,7 @@ class ModuleCallee:
         lazy = any(is_lazy(one) for one in self._module.parameters())
         kept = None if lazy else self._kept or Kept(self._module)
         self._kept = kept
+        self._holder.earlier = asked.earlier
         try:
             with _arranged(self._module, asked):
                 replaced = {**self._cast(asked.dtype), **weights}

@@ -45,7 +45,8 @@ def _attempt(callee: Callee, call: Call, file: str) -> Answer:
     try:
         with torch.set_grad_enabled(call.backward is not None):
             with recorder or contextlib.nullcontext():
-                returned = callee.call(given.args, given.kwargs, call, given.weights)
+                asked = dataclasses.replace(call, earlier=given.earlier)
+                returned = callee.call(given.args, given.kwargs, asked, given.weights)
             reduced = plain(returned, _same)
             if recorder:
                 result_serials = tuple(recorder.serial(tensor) for tensor in _tensors(reduced))
@@ -78,6 +79,7 @@ class _Given:
         self._call = call
         self.args = tuple(plain(value, self._copy, keep=True) for value in call.args)
         self.kwargs = {name: plain(value, self._copy, keep=True) for name, value in call.kwargs.items()}
+        self.earlier = plain(call.earlier, self._copy, keep=True)
         self._strided = False  # weights lie in memory as they always do
         self.weights = {name: self._copy(value) for name, value in call.weights.items()}
 

@@ -90,6 +90,8 @@ class Call:
     dtype: str = ""  # dtype of all other weights, e.g. "bfloat16"; "" leaves them
     bypassed: tuple[str, ...] = ()  # parts that hand on their input
     settings: dict[str, Value] = field(default_factory=dict)  # path of an attribute -> its value
+    #: (args, kwargs) of calls that a module gets just before, where it remembers what it was given.
+    earlier: tuple[tuple[tuple[Value, ...], dict[str, Value]], ...] = ()
 
 
 @dataclass(frozen=True)

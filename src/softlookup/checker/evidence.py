@@ -138,6 +138,15 @@ class Evidence:
         found = [(seen.output, seen.real_rows) for seen in self.probes("repeat-") if seen.output is not None]
         return all(same(found[0][0][real], output[real]) for output, real in found)
 
+    @property
+    def samples_mix(self) -> bool:
+        """Sample 0 has another answer when the samples beside it change; then more tokens move it as well."""
+        one, other = self.probe("strided-contiguous"), self.probe("neighbours")
+        if one is None or other is None or one.output is None or other.output is None:
+            return False
+        real = one.real_rows[0]
+        return not same(one.output[0][real], other.output[0][real])
+
     def rows(self, seen: Observation) -> Tensor:
         """[B, H, T_q] bool: real rows that also look somewhere under the steps that explain the target."""
         allowed = self.steps.sees(seen.case)

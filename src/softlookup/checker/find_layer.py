@@ -51,6 +51,8 @@ class LayerFinder(LayoutFinder):
         failures: list[tuple[str, int | None]] = []
         for before, some in ((0, guesses[:_FIRST]), (_FIRST, guesses[_FIRST:])):
             trials, failed = self._tried(some)
+            if trials and not any(_has_numbers(trial) for trial in trials):
+                trials = self._tried([_with_dense_tokens(trial.plan) for trial in trials])[0]
             ran += [replace(trial, rank=before + trial.rank) for trial in trials]
             failures += failed
             right = [trial for trial in ran if trial.error <= self.tolerance]
@@ -202,15 +204,29 @@ class LayerFinder(LayoutFinder):
         )
 
 
+def _has_numbers(trial: Trial) -> bool:
+    return trial.seen.output is not None and bool(trial.seen.output.isfinite().any())
+
+
+def _with_dense_tokens(plan: Plan) -> Plan:
+    """Return the plan without zeros in its tokens: a norm over other axes than the features is 0 there."""
+    can = plan.abilities
+    assert can.wiring is not None
+    return plan.but(abilities=replace(can, wiring=can.wiring.but(dense=True)))
+
+
 def _inputs(trial: Trial) -> int:
     """How many inputs of its own a guess gives."""
     wiring = trial.plan.abilities.wiring
     return 0 if wiring is None else ("self", "cross", "three").index(wiring.source)
 
 
-def _likelihood(trial: Trial) -> tuple[bool, int]:
-    wiring = trial.plan.abilities.wiring
-    return wiring is None or not wiring.out, trial.rank  # what is there to project the output mostly does
+def _likelihood(trial: Trial) -> tuple[bool, bool, int]:
+    can = trial.plan.abilities
+    projects_out = can.wiring is not None and bool(can.wiring.out)  # what is there for it mostly does
+    # Where no name says which input asks, the wrong one of them runs only with as many tokens in both.
+    in_doubt = can.wiring is not None and not can.wiring.asker_stated and not can.rectangular
+    return not projects_out, in_doubt, trial.rank
 
 
 def _generality(trial: Trial) -> tuple[bool, int]:

@@ -6,14 +6,17 @@ from typing import Any
 
 from softlookup import catalog
 from softlookup.catalog import Entry
-from softlookup.checker.calls import Target
+from softlookup.checker.calls import Failure, Target
 from softlookup.checker.evidence import Judgement, Observation, same
 from softlookup.checker.exhibit import smallest
 from softlookup.checker.explaining import Explanation, record
 from softlookup.checker.hypotheses import STRAINED, Hypothesis
 from softlookup.checker.layer_plan import LayerPlan
+from softlookup.checker.lengths import other_lengths_are_promised, raised_for_other_lengths
 from softlookup.checker.locate import line_of
+from softlookup.checker.other_step import rules_of_the_other_path
 from softlookup.checker.own_weights import unlike_its_recipe
+from softlookup.checker.promised_biases import half_biased
 from softlookup.terms import Finding
 
 
@@ -45,26 +48,27 @@ class FindingWriter:
             findings.append(self._named(catalog.find_rule("SL702")))
         if not findings and isinstance(self.plan, LayerPlan):
             findings += self._with_its_own_weights(self.plan)
+        if not findings and (raised := raised_for_other_lengths(self.target, self.plan)):
+            promised = other_lengths_are_promised(self.target, self.plan)
+            (findings if promised else notes).append(_one_length(raised))
         notes += self._unasked(notes)
         return findings, notes
 
     def _with_its_own_weights(self, plan: LayerPlan) -> list[Finding]:
         """Compare a module whose lookup is explained with the same recipe and its own weights."""
         facts = unlike_its_recipe(self.target, plan, self.evidence.steps)
-        if facts is None:
-            return []
         text = "The lookup is right, but with its own weights and biases the module is not its own recipe."
         fix = "look at what happens to biases, at buffers that are too short, and at what follows the merge"
+        line: int | None = self.target.sketch.line
+        if facts is None and (halfway := half_biased(self.target.sketch, plan.wiring)):
+            facts, text = {}, halfway
+            fix = "hand the switch on to every projection: `nn.Linear(..., bias=bias)`"
+            recorded = record(self.target, plan, self.evidence.observations[0])
+            line = line_of(("project out",), recorded, self.target.sketch, plan.roles)
+        if facts is None:
+            return []
         return [
-            Finding(
-                "SL000",
-                "unrecognised",
-                text,
-                line=self.target.sketch.line,
-                fix=fix,
-                consequence="unknown",
-                evidence=facts,
-            )
+            Finding("SL000", "unrecognised", text, line=line, fix=fix, consequence="unknown", evidence=facts)
         ]
 
     def _judged(self) -> list[tuple[Entry, Judgement]]:
@@ -134,8 +138,21 @@ class FindingWriter:
         seen = (
             judgement.seen_in or next(iter(self.explanation.failing), None) or self.evidence.observations[0]
         )
-        line = self._line(entry, seen) if judgement.wrong else None
-        return self._finding(entry, judgement.summary or entry.summary, line, dict(judgement.facts))
+        facts = dict(judgement.facts)
+        others = rules_of_the_other_path(self.evidence, seen) if judgement.wrong else []
+        if others:
+            facts["other_path"] = [rule.name for rule in others]
+        blamed = others[0] if others and self._has_lines_of_its_own(seen) else entry
+        line = self._line(blamed, seen) if judgement.wrong else None
+        return self._finding(entry, judgement.summary or entry.summary, line, facts)
+
+    def _has_lines_of_its_own(self, seen: Observation) -> bool:
+        """Say whether a path does more than to leave out what the usual one does."""
+        usual = self.evidence.probe("-".join(seen.probe.split("-")[:2]) + "-default")
+        if usual is None:
+            return False
+        here, there = (record(self.target, self.plan, one).recorded for one in (seen, usual))
+        return bool({one.line for one in here} - {one.line for one in there})
 
     def _variant(self, entry: Entry) -> Finding:
         variant = self.explanation.hypothesis.variant if self.explanation.hypothesis else None
@@ -200,6 +217,14 @@ class FindingWriter:
             text = f"Keys after the query are hidden {when}; no name or docstring says so."
             notes.append(_measured("SL121", text))
         return notes
+
+
+def _one_length(raised: Failure) -> Finding:
+    """Return the finding about inputs that must have as many tokens as each other."""
+    words = raised.message.partition("\n")[0][:160]
+    text = f"It runs only with as many source tokens as target tokens; else {raised.kind}: {words}"
+    fix = "take the lengths of keys and values from their own input: `k.shape[1]`, not `q.shape[1]`"
+    return Finding("SL001", "not-callable", text, line=raised.line, fix=fix)
 
 
 def _window(keys: int, *, both_ways: bool) -> Finding:

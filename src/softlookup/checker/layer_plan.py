@@ -56,6 +56,9 @@ class LayerPlan(Plan):
             return None
         if call is None:
             return None
+        before = super().spell(replace(probe, case=probe.after)) if probe.after is not None else None
+        if before is not None:
+            call = replace(call, earlier=((before.args, before.kwargs),))
         shapes = {weight.name: weight.shape for weight in self.weights}
         silent = {name: torch.zeros(shapes[name], dtype=case.q.dtype) for name in self.wiring.zeroed}
         silent |= {name: torch.ones(shapes[name], dtype=case.q.dtype) for name in self.wiring.opened}

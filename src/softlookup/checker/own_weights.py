@@ -17,6 +17,7 @@ from softlookup.checker.calls import Target
 from softlookup.checker.evidence import Explained, same
 from softlookup.checker.layer_plan import LayerPlan
 from softlookup.checker.projecting import merge_heads, split_heads
+from softlookup.checker.weight_names import bias_of
 from softlookup.checker.wiring import Slot, Tokens, read_matrix, remember
 from softlookup.terms import Case
 
@@ -87,7 +88,7 @@ def _own(target: Target, plan: LayerPlan) -> Own | None:
     weights = {name: w for name, w in target.own_weights().items() if w.is_floating_point()}
     wiring = plan.wiring
     slots = (*wiring.q, *wiring.k, *wiring.v, *wiring.out)
-    biases = {slot.parameter: bias for slot in slots if (bias := _bias_of(slot.parameter, weights))}
+    biases = {slot.parameter: bias for slot in slots if (bias := bias_of(slot.parameter, weights))}
     known = {slot.parameter for slot in slots} | set(biases.values())
     trained = {weight.name for weight in plan.weights if weight.trained}
     normalised = tuple(f"{part}." for part in wiring.bypassed)
@@ -101,16 +102,6 @@ def _own(target: Target, plan: LayerPlan) -> Own | None:
             drawn = torch.randn(weights[bias].shape, generator=random) / 4
             weights[bias] = drawn.to(weights[bias].dtype)
     return Own(plan, weights, biases)
-
-
-def _bias_of(parameter: str, weights: dict[str, Tensor]) -> str | None:
-    """Return the bias beside a weight: "q_proj.bias", "in_proj_bias", "b_q"; None when there is none."""
-    stem, dot, last = parameter.rpartition(".")
-    for old, new in (("weight", "bias"), ("kernel", "bias"), ("W", "b"), ("w", "b")):
-        found = f"{stem}{dot}{last.replace(old, new)}"
-        if old in last and found != parameter and found in weights:
-            return found
-    return None
 
 
 def _cases(own: Own) -> Iterator[tuple[str, Case, Tokens]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from softlookup.checker.calls import Sketch
@@ -33,6 +33,7 @@ _OF_MEMORY = re.compile(r"enc|context|ctx|mem|cross|src|source|cond", re.I)
 _CROSS = re.compile(r"_?(is_)?cross(_attn|_attention)?")  # a switch of the module itself
 _OF_TARGET = re.compile(r"^(q|query|queries|x|tgt|trg|target|dec|decoder|latents?)_", re.I)
 _BETWEEN = re.compile(r"att", re.I)  # who may look at whom: not which tokens are padding
+_ADDED = re.compile(r"\bfloat|\badditive", re.I)  # numbers may take the place of True and False
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Use:
     mask: str | None = None  # the mask that is given
     memory: bool | None = None  # whether the memory is given; None leaves it as the names say
     of_target: tuple[str, ...] = ()  # masks that say which tokens of the target are real
+    added: bool = False  # the mask is given as numbers that are added to the scores
 
     def role(self, name: str, role: str) -> str:
         """Return the role that a parameter has in this use."""
@@ -72,6 +74,12 @@ class Reading:
 
     def uses(self, sketch: Sketch) -> list[Use]:
         """Return the uses that a module promises: without and with its memory, each with every mask of it."""
+        notes = notes_by_parameter(documentation(sketch), sketch.parameters)
+        found = self._uses(sketch)
+        added = [replace(use, added=True) for use in found if _may_be_added(notes.get(use.mask or "", ""))]
+        return found + added
+
+    def _uses(self, sketch: Sketch) -> list[Use]:
         built_for_memory = _built_for_memory(sketch)
         masks = [name for name, role in self.roles.items() if role == "mask"]
         memory = next((name for name, role in self.roles.items() if role == "memory"), None)
@@ -86,6 +94,11 @@ class Reading:
         if built_for_memory is not None and not required:
             return both if built_for_memory else alone
         return both if required else alone + both
+
+
+def _may_be_added(words: str) -> bool:
+    """Say whether a mask that holds True and False may hold numbers as well, which are added."""
+    return polarity_of(words) in {"allowed", "blocked"} and bool(_ADDED.search(words)) and "added" in words
 
 
 def _built_for_memory(sketch: Sketch) -> bool | None:
@@ -147,6 +160,8 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
     mask_text = notes.get(mask, "") if mask else ""
     mask_doc = mask_text or (notes.get("", "") if mask else "")
     kind = polarity_of(mask_doc) or (polarity_of_name(mask) if mask else None)
+    if use is not None and use.added:
+        kind = "additive"
     target_mask = of("target_mask")
     return Reading(
         roles=roles,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from softlookup.checker.abilities import Dropout
@@ -212,4 +213,14 @@ def _setting(sketch: Sketch, pattern: re.Pattern[str]) -> int | None:
         name = path.rpartition(".")[2].strip("_").lower()
         if pattern.fullmatch(name) and type(value) is int and value > 0:
             return value
+    return None
+
+
+def bias_of(parameter: str, names: Collection[str]) -> str | None:
+    """Return the bias beside a weight: "q_proj.bias", "in_proj_bias", "b_q"; None when there is none."""
+    stem, dot, last = parameter.rpartition(".")
+    for old, new in (("weight", "bias"), ("kernel", "bias"), ("W", "b"), ("w", "b")):
+        found = f"{stem}{dot}{last.replace(old, new)}"
+        if old in last and found != parameter and found in names:
+            return found
     return None

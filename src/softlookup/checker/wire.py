@@ -161,6 +161,7 @@ def _write_call(call: Call, tensors: Tensors) -> dict[str, Any]:
         "dtype": call.dtype,
         "bypassed": call.bypassed,
         "settings": write_value(call.settings, tensors),
+        "earlier": write_value(call.earlier, tensors),
     }
 
 
@@ -184,6 +185,7 @@ def _read_call(data: dict[str, Any], tensors: list[Tensor]) -> Call:
         dtype=data["dtype"],
         bypassed=tuple(data["bypassed"]),
         settings=read_value(data["settings"], tensors),
+        earlier=read_value(data["earlier"], tensors),
     )
 
 

@@ -66,6 +66,7 @@ class Wiring:
     order_stated: bool = False  # a fused parameter's name says in which order they lie
     asker_stated: bool = True  # names say which of two inputs asks
     heads_summed: bool = False  # the output projection takes one head's width
+    dense: bool = False  # tokens have no feature that is 0: something divides by what all of them have there
 
     @property
     def widths(self) -> tuple[int, int, int]:
@@ -149,6 +150,11 @@ def _tokens(case: Case) -> Tokens:
         torch.nn.functional.one_hot(code.view(B, T), width).to(case.q.dtype)
         for code, T, width in zip(codes, lengths, wiring.widths, strict=True)
     ]
+    if wiring.dense:
+        turns = [_turn(width) for width in wiring.widths]
+        inputs = [(x.double() @ turn).to(x.dtype) for x, turn in zip(inputs, turns, strict=True)]
+        turned = zip(tables.items(), turns, strict=True)
+        tables = {role: (table.double() @ turn).to(table.dtype) for (role, table), turn in turned}
     broken = [_broken(tensor) for tensor in rows.values()]
     if wiring.source != "three":  # keys and values come from one token
         broken[1] = broken[2] = broken[1] | broken[2]
@@ -181,6 +187,15 @@ def _codes(counts: tuple[int, int, int], widths: tuple[int, int, int]) -> list[T
 def _decoys(role: str, outputs: int, width: int) -> Tensor:
     seed = _DECOY_SEED + "qkv".index(role)
     return torch.randn(outputs, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@lru_cache(maxsize=64)
+def _turn(width: int) -> Tensor:
+    """[width, width]: an orthogonal matrix, so that turned tokens meet turned tables as before."""
+    random = torch.Generator().manual_seed(_DECOY_SEED + width)
+    square = torch.randn(width, width, generator=random, dtype=torch.float64)
+    turn: Tensor = torch.linalg.qr(square)[0]
+    return turn
 
 
 def _padded(v: Tensor, d_v: int) -> Tensor:

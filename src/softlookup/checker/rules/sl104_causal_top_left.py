@@ -18,7 +18,7 @@ from torch import Tensor
 from softlookup.attention import visible as all_rules
 from softlookup.terms import Case
 
-LINE = ("visible", "hide")
+LINE = ("visible", "rows of a table", "hide")
 
 
 def visible(case: Case) -> Tensor | None:
