@@ -35,6 +35,7 @@ from softlookup.terms import SoftlookupError
 MIB = 2**20
 SIZES = struct.Struct("<QQ")  # bytes of the JSON header, bytes of the tensor block
 _LARGEST_FRAME_BYTES = 2048 * MIB
+_STARTING_SECONDS = 60.0  # for Python and torch: a busy machine is no fault of the file
 _UNSEEN_SECONDS = 5  # what it may work while we import torch and do not wait for it yet
 _POLL_SECONDS = 0.05  # how soon the end of the child is noticed when nothing arrives
 _BEFORE_THE_FILE = ("start Python", "import torch")
@@ -56,7 +57,7 @@ class TargetError(SoftlookupError):
 class Limits:
     """What a child may use."""
 
-    wall_seconds: float = 60.0  # that we wait for it, from launch to the last answer
+    wall_seconds: float = 60.0  # that we wait for it, from the import of the file to the last answer
     memory_bytes: int = 8192 * MIB  # address space beyond what torch itself takes
     device: str = ""  # where the target is called; "": the CPU, and no accelerator is seen
     file_bytes: int = 64 * MIB  # size of any one file it writes, its printed output included
@@ -117,7 +118,8 @@ class Child:
         self.file = file or Path()  # none: it waits for one
         self.limits = limits
         self.asked = _BEFORE_THE_FILE[0]  # the last thing that was asked, for the message of a time-out
-        self.seconds_left = limits.wall_seconds  # only our waiting uses them up
+        self.seconds_left = limits.wall_seconds  # only our waiting for the file uses them up
+        self._starting_left = _STARTING_SECONDS
         self.folder = Path(tempfile.mkdtemp(prefix="softlookup-"))
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
@@ -224,14 +226,20 @@ class Child:
         """Wait until the channel is ready or a moment has passed; say whether the child had ended before."""
         if not self._finish.alive:
             raise TargetError(f"{self.file.name}: {self._closed_because}")
-        if self.seconds_left <= 0:
+        starting = self.asked in _BEFORE_THE_FILE
+        left = self._starting_left if starting else self.seconds_left
+        if left <= 0:
             self._give_up(self._why_late())
         ended = has_ended(self._process)
-        pause = 0.0 if ended else min(self.seconds_left, _POLL_SECONDS)
+        pause = 0.0 if ended else min(left, _POLL_SECONDS)
         channels = [self._channel]
         begun = time.monotonic()
         select.select([] if writing else channels, channels if writing else [], [], pause)
-        self.seconds_left -= time.monotonic() - begun
+        waited = time.monotonic() - begun
+        if starting:
+            self._starting_left -= waited
+        else:
+            self.seconds_left -= waited
         return ended
 
     def _give_up(self, reason: str) -> NoReturn:
@@ -247,7 +255,8 @@ class Child:
             patience = time.monotonic() + 0.5
             while not self._last_line() and time.monotonic() < patience:
                 time.sleep(0.01)
-        limit = f"the time limit of {self.limits.wall_seconds:g} s"
+        seconds = _STARTING_SECONDS if self.asked in _BEFORE_THE_FILE else self.limits.wall_seconds
+        limit = f"the time limit of {seconds:g} s"
         return f"stopped after {limit} while asked to {self.asked}{self._place()}"
 
     def _how_it_ended(self) -> str:

@@ -75,7 +75,7 @@ QUESTIONS = (
         "How is one source position removed in a controlled experiment?",
         Choice(
             "As if it had been masked before the softmax: the other weights of the row grow to sum to one.",
-            "That answers: what would this layer have done without that position?",
+            "So one learns what this layer would have done without that position.",
         ),
         (
             Choice(
