@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import proofs_first_half
+import proofs_of_rotations
 import proofs_second_half
 import pytest
 import torch
@@ -21,7 +22,7 @@ EXPECTED = {
     entry["file"][:3]: entry for entry in json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
 }
 ATOL = {torch.float32: 5e-5, torch.float64: 5e-5}  # some add 1e-6 somewhere on purpose
-CASES = proofs_first_half.CASES | proofs_second_half.CASES
+CASES = proofs_first_half.CASES | proofs_second_half.CASES | proofs_of_rotations.CASES
 
 
 def load(key):

@@ -22,7 +22,7 @@ from softlookup.checker.calls import Sketch
 from softlookup.checker.evidence import Evidence
 from softlookup.terms import Case
 
-Pairing = Literal["halves", "neighbours"]
+Pairing = Literal["halves", "neighbours", "halves of each half"]
 
 PAIRINGS: tuple[Pairing, ...] = ("halves", "neighbours")
 #: Bases in use where nothing is said: most models, Llama 3, Qwen and Mixtral, images.
@@ -41,6 +41,9 @@ class Rotation:
     base: float
     part: float = 1.0  # width / d_head: how much of a head turns, from its first feature
     backwards: bool = False
+    rates: tuple[float, ...] = ()  # of each pair of features, where no base gives them
+    by_row: tuple[float, ...] = ()  # tokens are pixels in two rows: rates a row; ``rates`` are those a column
+    gain: float = 1.0  # on both tables, as YaRN's attention factor
 
 
 #: Scores of rotated queries and keys: (q, k, case, rotation) -> [B, H, T_q, T_k].
@@ -54,13 +57,33 @@ def turned(x: Tensor, rotation: Rotation, positions: Tensor, table: Pairing | No
     """
     width = int(x.shape[-1] * rotation.part) // 2 * 2
     part, rest = x[..., :width], x[..., width:]
-    rates = rotation.base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    rates = torch.tensor(rotation.rates, dtype=torch.float64)
+    if not rotation.rates:
+        rates = rotation.base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angles = positions[..., None].double() * (-rates if rotation.backwards else rates)  # [..., T, width / 2]
-    spread = torch.cat([angles, angles], dim=-1)
-    if (table or rotation.pairing) == "neighbours":
-        spread = angles.repeat_interleave(2, dim=-1)
-    cos, sin = spread.cos().to(x.dtype), spread.sin().to(x.dtype)
+    if rotation.by_row:
+        rows, columns = in_two_rows(positions)
+        by_row = torch.tensor(rotation.by_row, dtype=torch.float64)
+        angles = columns[..., None] * rates + rows[..., None] * by_row
+    spread = _spread(angles, table or rotation.pairing)
+    cos, sin = ((rotation.gain * table).to(x.dtype) for table in (spread.cos(), spread.sin()))
     return torch.cat([part * cos + _partners(part, rotation.pairing) * sin, rest], dim=-1)
+
+
+def in_two_rows(positions: Tensor) -> tuple[Tensor, Tensor]:
+    """[T] -> the row and the column [T] of each pixel of an image that has two rows."""
+    across = max(1, positions.shape[-1] // 2)
+    return positions // across, positions % across
+
+
+def _spread(angles: Tensor, pairing: Pairing) -> Tensor:
+    """[..., pairs] -> [..., 2 * pairs]: each angle at both features of its pair."""
+    if pairing == "neighbours":
+        return angles.repeat_interleave(2, dim=-1)
+    if pairing == "halves":
+        return torch.cat([angles, angles], dim=-1)
+    first, second = angles.chunk(2, dim=-1)
+    return torch.cat([first, first, second, second], dim=-1)
 
 
 def _partners(x: Tensor, pairing: Pairing) -> Tensor:
@@ -68,6 +91,8 @@ def _partners(x: Tensor, pairing: Pairing) -> Tensor:
     if pairing == "halves":
         first, second = x.chunk(2, dim=-1)
         return torch.cat([-second, first], dim=-1)
+    if pairing == "halves of each half":
+        return torch.cat([_partners(half, "halves") for half in x.chunk(2, dim=-1)], dim=-1)
     return torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
 
 
@@ -120,7 +145,7 @@ def _numbers(sketch: Sketch | None) -> list[float]:
 
 def best_rotation(evidence: Evidence, rotations: Iterable[Rotation], score: Turn) -> Rotation | None:
     """Return the rotation under which a score step predicts the first answer; None where none does."""
-    errors = [(_misfit(evidence, score, rotation), rotation) for rotation in rotations]
+    errors = [(misfit(evidence, score, rotation), rotation) for rotation in rotations]
     error, best = min(errors, key=lambda pair: pair[0], default=(math.inf, None))
     return best if error < 1 else None
 
@@ -129,7 +154,7 @@ def measured_base(evidence: Evidence, score: Turn, rotation: Rotation) -> Rotati
     """Return the rotation with the base, from 10 to 10 million, that comes nearest to the first answer."""
 
     def error(log: float) -> float:
-        return _misfit(evidence, score, replace(rotation, base=10**log))
+        return misfit(evidence, score, replace(rotation, base=10**log))
 
     grid = [1 + n / 4 for n in range(25)]
     middle = min(grid, key=error)
@@ -140,9 +165,9 @@ def measured_base(evidence: Evidence, score: Turn, rotation: Rotation) -> Rotati
     return replace(rotation, base=10 ** ((low + high) / 2))
 
 
-def _misfit(evidence: Evidence, score: Turn, rotation: Rotation) -> float:
-    """Return the largest error of a score step on the first answer; rounding makes less than 1."""
-    seen = evidence.probe("plain")
+def misfit(evidence: Evidence, score: Turn, rotation: Rotation, probe: str = "plain") -> float:
+    """Return the largest error of a score step on one answer; rounding makes less than 1."""
+    seen = evidence.probe(probe)
     if seen is None or seen.output is None:
         return math.inf
     case, rows = seen.case.double(), seen.real_rows

@@ -1,8 +1,10 @@
 """Queries and keys are rotated by their positions (RoPE): scores depend on the distance between them.
 
-Both pairings, halves and neighbours, are right with weights that were trained for them.
+Both pairings, halves and neighbours, are right with weights that were trained for them, and so are all rates:
+a rotation is known by what it does, scores that depend on the distance and vectors that keep their length.
 
-Seen in: Su et al. 2021, https://arxiv.org/abs/2104.09864, https://github.com/EleutherAI/gpt-neox/issues/834
+Seen in: Su et al. 2021, https://arxiv.org/abs/2104.09864, https://github.com/EleutherAI/gpt-neox/issues/834,
+https://arxiv.org/abs/2306.15595, https://arxiv.org/abs/2309.00071
 """
 
 from collections.abc import Iterator
@@ -10,12 +12,14 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from softlookup.checker.evidence import Evidence
+from softlookup.checker.measured_rotations import long_answers, measured_rotation
 from softlookup.checker.rotations import (
     PAIRINGS,
     Rotation,
     best_rotation,
     likely_rotations,
     measured_base,
+    misfit,
     rotated_scores,
 )
 from softlookup.terms import Case
@@ -30,7 +34,12 @@ def VARIANTS(evidence: Evidence) -> Iterator[Rotation]:  # noqa: N802
     best = best_rotation(evidence, likely, score)
     if best is None:
         best = best_rotation(evidence, (measured_base(evidence, score, one) for one in first), score)
-    yield from first if best is None else [best]
+    if best is not None:
+        yield best
+    longest = next((seen.probe for seen in long_answers(evidence)), "plain")
+    if best is None or misfit(evidence, score, best, longest) >= 1:
+        measured = measured_rotation(evidence)
+        yield from [measured] if measured is not None else first if best is None else ()
 
 
 def score(q: Tensor, k: Tensor, case: Case, variant: Rotation) -> Tensor:
