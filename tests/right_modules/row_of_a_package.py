@@ -23,6 +23,7 @@ class Row:
     note: str | None = None  # names its known variant
     contract: dict[str, Any] = field(default_factory=dict)  # what nothing in the module says
     blamed_because: str = ""  # why it is not clean yet
+    bug: str = ""  # a true bug of the package, which must be named
 
 
 def tokens(width: int = WIDTH) -> torch.Tensor:

@@ -98,6 +98,18 @@ class Observation:
     asked: Any = None  # the probe as it was put (abilities.Probe), to ask it once more
 
     @cached_property
+    def cleared(self) -> Tensor | None:
+        """[B, 1, T] bool: padding that answers nothing but zeros; None where it answers, or is not asked."""
+        allowed, wiring = self.case.allowed_mask, self.case.wiring
+        if allowed is None or wiring is None or wiring.source != "self" or allowed.shape[1:3] != (1, 1):
+            return None
+        padding = (~allowed[:, :, 0]).expand(self.case.q.shape[0], 1, -1)
+        if self.output is None or padding.shape[-1] != self.output.shape[-2]:
+            return None
+        answers = self.output[padding.expand(self.output.shape[:-1])]
+        return padding if answers.numel() and not answers.any() else None
+
+    @cached_property
     def real_rows(self) -> Tensor:
         """[B, H, T_q] bool: rows that may look somewhere.
 
@@ -107,6 +119,8 @@ class Observation:
         asking = self.case.q.isfinite().all(dim=-1)  # a broken query has no answer
         if self.case.target_mask is not None:  # what padding of the target returns is nobody's business
             asking = asking & self.case.target_mask[:, None]
+        if (padding := self.cleared) is not None:
+            asking = asking & ~padding
         return asking if allowed is None else allowed.any(dim=-1).expand(asking.shape) & asking
 
 

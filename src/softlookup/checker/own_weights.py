@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softlookup.checker.abilities import Probe
 from softlookup.checker.calls import Target
-from softlookup.checker.evidence import Explained, same
+from softlookup.checker.evidence import Explained, Observation, same
 from softlookup.checker.layer_plan import LayerPlan
 from softlookup.checker.projecting import merge_heads, split_heads
 from softlookup.checker.weight_names import bias_of
@@ -77,7 +77,9 @@ def unlike_its_recipe(target: Target, plan: LayerPlan, steps: Explained) -> dict
             expected = expected + tokens.x.double()
         if (allowed := steps.sees(heads)) is not None:  # what looks nowhere returns what it likes
             real = allowed.any(dim=-1).expand(heads.q.shape[:-1]).all(dim=1)  # [B, T_q]
-            seen, expected = seen[real], expected[real]
+            seen, expected = seen.where(real[..., None], 0), expected.where(real[..., None], 0)
+        if (padding := Observation(name, case, seen[:, None]).cleared) is not None:
+            expected = expected.masked_fill(padding[:, 0, :, None], 0)
         if not same(seen, expected.to(seen.dtype)):
             error = float((seen.double() - expected).abs().max())
             return {"asked": name, "tokens": case.q.shape[2], "largest_error": round(error, 4)}

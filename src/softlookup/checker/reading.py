@@ -119,7 +119,7 @@ def _marks_tokens(name: str, of_memory: Iterable[str]) -> bool:
 
 def read(sketch: Sketch, use: Use | None = None) -> Reading:
     """Read a sketch; with ``use`` only what that use of it gives."""
-    roles = roles_of(sketch.parameters, sketch.has_weights)
+    roles = _without_masks_of_others(roles_of(sketch.parameters, sketch.has_weights), sketch)
     doc = documentation(sketch)
     notes = notes_by_parameter(doc, sketch.parameters)
     if "mask" not in roles.values():
@@ -184,6 +184,15 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
         mask_decides_alone=mask_decides_alone(doc),
         words=f"{sketch.name} {' '.join(roles)}\n{doc}".lower(),
     )
+
+
+def _without_masks_of_others(roles: dict[str, str], sketch: Sketch) -> dict[str, str]:
+    """Leave out optional masks of what is not given: ``mem_mask`` says nothing without ``mem``."""
+    left_out = {p.name for p in sketch.parameters if p.name not in roles}
+    optional = {p.name for p in sketch.parameters if not p.required}
+    owners = {n: n.removesuffix("_mask") for n in optional if n.endswith("_mask")}
+    strange = {name for name, owner in owners.items() if {owner, f"{owner}s"} & left_out}
+    return {name: role for name, role in roles.items() if role != "mask" or name not in strange}
 
 
 def _hides(text: str) -> bool:
