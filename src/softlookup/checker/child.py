@@ -60,8 +60,8 @@ def _limit(order: dict[str, Any]) -> None:
     report = open(order["report"], "w")  # noqa: SIM115 - stays open for the whole run
     faulthandler.enable(report, all_threads=False)
     faulthandler.register(signal.SIGUSR1, report, all_threads=True)
-    # Should the parent die, nobody else watches the clock; unhandled, this signal ends the process.
-    signal.setitimer(signal.ITIMER_REAL, order["wall_seconds"] + 30)
+    # Should the parent die, nobody else watches the clock (nor our start); unhandled, this signal ends us.
+    signal.setitimer(signal.ITIMER_REAL, order["wall_seconds"] + 90)
 
 
 def _limits_in_words(order: dict[str, Any]) -> dict[str, str]:
