@@ -168,12 +168,12 @@ class Behaves:
         outcomes = [outcome_of(answer) for answer in answers]
         if outcomes and all(it.missing for it in outcomes):
             return [not_written(self.name)]
-        fault = self.verdict(outcomes)
-        return (
-            [_remark(fault, answers[0], dict(fault.evidence), _last_line_of(self.name, source))]
-            if fault
-            else []
-        )
+        if not (fault := self.verdict(outcomes)):
+            return []
+        remark = _remark(fault, answers[0], dict(fault.evidence), _last_line_of(self.name, source))
+        # A fault that names no torch function stands where a call stopped, if one did.
+        stopped = next((it.line for it in outcomes if it.line and not fault.line), remark.finding.line)
+        return [replace(remark, finding=replace(remark.finding, line=stopped))]
 
 
 @dataclass(frozen=True)
