@@ -90,6 +90,8 @@ def _same_error(one: str, other: str) -> bool:
 
 
 def _value_difference(yours: Any, right: Any, tolerance: float) -> str:
+    if isinstance(right, Tensor) and not right.dim():  # a number, in whichever dress
+        right = right.item()
     if isinstance(right, Tensor):
         return _tensor_difference(yours, right, tolerance)
     if isinstance(right, (tuple, list)):
@@ -102,7 +104,8 @@ def _value_difference(yours: Any, right: Any, tolerance: float) -> str:
     if isinstance(right, float):
         if isinstance(yours, bool) or not isinstance(yours, (int, float)):
             return "type"
-        return "" if math.isclose(yours, right, rel_tol=tolerance, abs_tol=tolerance) else "values"
+        same = math.isclose(yours, right, rel_tol=tolerance, abs_tol=tolerance)
+        return "" if same or (math.isnan(yours) and math.isnan(right)) else "values"
     return "" if type(yours) is type(right) and yours == right else "values"
 
 
@@ -180,6 +183,8 @@ def _words(outcome: Outcome) -> str:
 
 
 def _value_words(value: Any) -> str:
+    if isinstance(value, Tensor) and not value.dim():
+        value = value.item()
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, (tuple, list)):

@@ -109,7 +109,7 @@ PARTS = (
             layout="B H T d", mask="allowed", causal="none", returns="output, weights", empty_rows="raises"
         ),
         questions={
-            "mask-inverted": "Read your line aloud: where is the score replaced, where it is allowed or where not?",
+            "mask-inverted": "Read your line aloud: is a score replaced where it is allowed or where not?",
             "mask-added-as-number": "What does adding 1 to a score do to its key, and what does adding 0 do?",
             "mask-multiplies-scores": "What is the exponential of 0, beside that of a negative score?",
             "mask-ignored": "Does the line change scores, or does it make new ones? Where do these go?",
