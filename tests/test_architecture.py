@@ -188,6 +188,7 @@ LAYERS = {
     "softlookup.learn.planted": (6, 4),
     "softlookup.learn.predicted": (6, 4),
     "softlookup.learn.showing": (6, 4),
+    "softlookup.learn.traced": (6, 4),
     "softlookup.learn.quiz": (6, 4),
     "softlookup.learn.exercises.*": (6, 5),  # one folder an exercise, found by exercise
     "softlookup.learn.exercises": (6, 5),

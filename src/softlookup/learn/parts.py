@@ -123,7 +123,7 @@ class Computes:
             i = left[0]
             return [self._unknown(i, answers[i], (yours[i], right[i]), source)]
         changing = [answer for answer in answers if answer.changed]
-        return [_remark(_CHANGED, it, {}, _last_line_of(self.name, source)) for it in changing[:1]]
+        return [_remark(_CHANGED, it, {}, last_line_of(self.name, source)) for it in changing[:1]]
 
     def _is(self, mistake: Callable[..., Any], i: int, yours: Outcome) -> bool:
         return not difference(yours, outcome_here(mistake, self.inputs[i]), self.tolerance)
@@ -143,7 +143,7 @@ class Computes:
         evidence = drawn(*outcomes)
         if "output" not in evidence:  # two words say little without what they answer
             evidence = {"given": asked(self.inputs[i]), **evidence}
-        return _remark(fault, answer, evidence, _last_line_of(self.name, source))
+        return _remark(fault, answer, evidence, last_line_of(self.name, source))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Behaves:
             return [not_written(self.name)]
         if not (fault := self.verdict(outcomes)):
             return []
-        remark = _remark(fault, answers[0], dict(fault.evidence), _last_line_of(self.name, source))
+        remark = _remark(fault, answers[0], dict(fault.evidence), last_line_of(self.name, source))
         # A fault that names no torch function stands where a call stopped, if one did.
         stopped = next((it.line for it in outcomes if it.line and not fault.line), remark.finding.line)
         return [replace(remark, finding=replace(remark.finding, line=stopped))]
@@ -190,7 +190,7 @@ class Refuses:
 
     def remarks(self, session: FileSession, source: str) -> list[Remark]:
         """Return the remark that nothing, or something else, was raised."""
-        line = _last_line_of(f"{self.name}.__init__", source)
+        line = last_line_of(f"{self.name}.__init__", source)
         try:
             session.target(self.name, dict(self.init))
         except TargetError as problem:
@@ -276,7 +276,7 @@ def _remark(fault: Fault, answer: Answer, evidence: dict[str, Any], otherwise: i
     return Remark(Finding("", fault.name, fault.summary, line, evidence=evidence), fault.question)
 
 
-def _last_line_of(name: str, source: str) -> int | None:
+def last_line_of(name: str, source: str) -> int | None:
     """Return the line of the last ``return`` of a definition, or its first line where it returns nothing."""
     wanted = name.rpartition(".")[2]
     kinds = (ast.FunctionDef, ast.ClassDef)
