@@ -31,7 +31,7 @@ KIND = "write"
 AS_GIVEN = "not-written"
 
 _SIZES = {"d_model": 6, "num_heads": 3}
-_LAYER = MultiHeadAttention(**_SIZES).eval()
+_LAYER = MultiHeadAttention(d_model=6, num_heads=3).eval()
 _MAKE = torch.Generator().manual_seed(5)
 _WEIGHTS = {
     name: torch.randn(weight.shape, generator=_MAKE) / 2 for name, weight in _LAYER.named_parameters()
