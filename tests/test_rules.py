@@ -250,6 +250,13 @@ def test_every_page_has_its_parts(name, title):
 
 
 @pytest.mark.parametrize("name", RULES)
+def test_every_page_asks_one_question(name):
+    question = RULES[name].part("Ask")
+    assert question.endswith("?")
+    assert RULES[name].part("Fix") not in question
+
+
+@pytest.mark.parametrize("name", RULES)
 def test_every_page_points_to_public_reports_or_says_that_there_are_none(name):
     seen = RULES[name].part("Seen in")
     assert "https://github.com/" in seen or seen.startswith("none of the collected reports")

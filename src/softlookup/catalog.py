@@ -1,7 +1,8 @@
 """Find rules by file name and read their docstrings without importing them: no torch, no registration.
 
 A rule file is ``slNNN_some_name.py``: the file name is the code and the name, the docstring is the page.
-Its parts are paragraphs with fixed first words (``Missed because:``, ``Training:``, ``Fix:``, ``Seen in:``).
+Its parts are paragraphs with fixed first words (``Missed because:``, ``Training:``, ``Ask:``, ``Fix:``,
+``Seen in:``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from softlookup.terms import SoftlookupError, did_you_mean
 
 _HERE = Path(__file__).parent
 _RULE_FILE = re.compile(r"sl(\d{3})_([a-z0-9_]+)\.py")
-_PART = re.compile(r"^(Missed because|Training|Fix|Seen in):\s*", re.M)
+_PART = re.compile(r"^(Missed because|Training|Ask|Fix|Seen in):\s*", re.M)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from softlookup import catalog
 from softlookup.checker.calls import Answer
 from softlookup.checker.diagnose import declared, examine
 from softlookup.checker.guard import TargetError
@@ -77,7 +78,14 @@ class Attends:
         found = [*diagnosis.findings, *(note for note in diagnosis.notes if note.name in self.counted)]
         if any("NotImplementedError" in finding.summary for finding in found):
             return [not_written(self.name)]
-        return [Remark(replace(it, fix=""), self.questions.get(it.name, "")) for it in found]
+        return [Remark(replace(it, fix=""), self._question(it)) for it in found]
+
+    def _question(self, finding: Finding) -> str:
+        """Return what the judge asks about this rule, or the rule itself."""
+        if finding.name in self.questions or not finding.code.startswith("SL"):
+            return self.questions.get(finding.name, "")
+        known = [rule.part("Ask") for rule in catalog.rules() if rule.name == finding.name]
+        return "".join(known)[:1].upper() + "".join(known)[1:]
 
 
 @dataclass(frozen=True)

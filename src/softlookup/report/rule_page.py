@@ -14,12 +14,12 @@ from rich.text import Text
 from softlookup.catalog import Entry
 from softlookup.report.matrices import as_matrix, beside
 
-PARTS = ("Missed because", "Training", "Fix")
+PARTS = ("Missed because", "Training", "Ask", "Fix")
 
 
 def introduction(entry: Entry) -> list[str]:
     """Return the paragraphs of the page before its first named part, each on one line."""
-    before = re.split(r"^(?:Missed because|Training|Fix|Seen in):", entry.page, maxsplit=1, flags=re.M)[0]
+    before = re.split(r"^(?:Missed because|Training|Ask|Fix|Seen in):", entry.page, maxsplit=1, flags=re.M)[0]
     return [" ".join(paragraph.split()) for paragraph in before.strip().split("\n\n") if paragraph.strip()]
 
 

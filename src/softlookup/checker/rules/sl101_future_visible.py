@@ -5,6 +5,8 @@ bad.
 
 Training: the model copies the answer from the next position instead of predicting it.
 
+Ask: in the row of the first query, which columns should be exactly zero?
+
 Fix: hide keys after the query before the softmax: `scores.masked_fill(j > i, -math.inf)`.
 
 Seen in: https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19,

@@ -4,6 +4,8 @@ Missed because: the map still looks triangular, and one key too many is hard to 
 
 Training: the next token is the target, so the model reads its answer; the loss falls towards zero.
 
+Ask: which is the last key that the first query may see, and which is the last that it sees here?
+
 Fix: keep the main diagonal as the last visible one: `torch.tril(ones, diagonal=0)`, or block `triu(ones,
 diagonal=1)`.
 

@@ -6,6 +6,8 @@ key, gives NaN or an average over everything.
 Training: each position works from the tokens before it only, and the first one from nothing; with residual
 connections the model still learns, worse.
 
+Ask: what is left for the first query to look at?
+
 Fix: block strictly later keys: `triu(ones, diagonal=1)`, not `diagonal=0`.
 
 Seen in: https://github.com/pbloem/former/issues/10

@@ -4,6 +4,8 @@ Missed because: both corners agree while T_q == T_k, that is in training and in 
 
 Training: no effect. In decoding with a cache, the single new query sees only the oldest key.
 
+Ask: one new query meets ten keys, nine of them from a cache: which position does this query stand at?
+
 Fix: count from the end: let query i see keys up to `i + T_k - T_q`, e.g. `torch.tril(ones, diagonal=T_k -
 T_q)`.
 

@@ -5,6 +5,8 @@ statement that does something.
 
 Training: padding takes part in every average; results depend on how much padding a batch happens to have.
 
+Ask: what changes in the output when every entry of the mask is turned around?
+
 Fix: assign what the masking returns: `scores = scores.masked_fill(~allowed_mask, -math.inf)`.
 
 Seen in: https://github.com/espnet/espnet/pull/1273, https://github.com/opendilab/DI-engine/issues/333,

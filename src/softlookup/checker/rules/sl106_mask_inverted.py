@@ -5,6 +5,8 @@ Missed because: shapes and row sums are right. Libraries disagree on what True m
 Training: the model learns from padding or from the future; an inverted causal mask also leaves its last row
 empty.
 
+Ask: what does True say in the mask that comes in, and what does it say to the function that fills or hides?
+
 Fix: negate the mask once, where it enters: `allowed_mask = ~blocked_mask`.
 
 Seen in: https://github.com/huggingface/transformers/pull/38094,

@@ -4,6 +4,8 @@ Missed because: hidden keys do get weight 0, so a test for leaks passes; only th
 
 Training: rows with much padding return small vectors, and the size of the output depends on the mask.
 
+Ask: when hidden keys are taken out, who gets the share that they had taken?
+
 Fix: mask the scores and not the weights: `scores.masked_fill(~allowed_mask, -math.inf).softmax(dim=-1)`.
 
 Seen in: https://github.com/huggingface/pytorch-image-models/pull/2236,

@@ -5,6 +5,8 @@ argument.
 
 Training: hidden keys keep most of their weight; the mask is only a slight preference.
 
+Ask: what is True + score as a number, and how much smaller than before is a hidden score then?
+
 Fix: fill instead of adding: `scores.masked_fill(~allowed_mask, -math.inf)`.
 
 Seen in: https://github.com/huggingface/transformers/pull/41443, https://github.com/mlverse/torch/pull/1208

@@ -5,6 +5,8 @@ it.
 
 Training: hidden keys weigh as much as an average key; when real scores are negative they win.
 
+Ask: which weight does a key with score 0 get when the other scores are 0 too?
+
 Fix: fill instead of multiplying: `scores.masked_fill(~allowed_mask, -math.inf)`.
 
 Seen in: https://github.com/georg-wolflein/good-features/pull/1, https://github.com/duoan/TorchCode/issues/17

@@ -5,6 +5,8 @@ Missed because: the fill is typed once: 1e-9 for -1e9, a lost sign, a "large" co
 Training: padding or future keys take part; how much depends on the size of the scores, so it grows as they
 do.
 
+Ask: how large do scores get in a trained model, and how much weight has a key that lies only so far below?
+
 Fix: fill with minus infinity, or the lowest number of the dtype: `scores.masked_fill(~allowed_mask,
 -math.inf)`.
 

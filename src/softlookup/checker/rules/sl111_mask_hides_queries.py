@@ -4,6 +4,8 @@ Missed because: `(B, 1, T, 1)` and `(B, 1, 1, T)` both broadcast, and the map sh
 
 Training: real tokens keep attending to padding, so their output changes with the padding of the batch.
 
+Ask: which axis of the scores belongs to the keys, and which one does this mask run along?
+
 Fix: put the mask on the key axis: `allowed_mask[:, None, None, :]`.
 
 Seen in: https://github.com/hyunwoongko/transformer/pull/40,

@@ -4,6 +4,8 @@ Missed because: with one sample, or samples of equal length, it is right; `mask[
 
 Training: short samples attend to padding, long ones lose tokens.
 
+Ask: two samples have different lengths: where does the mask of the second one come in?
+
 Fix: keep the batch axis of the mask: `allowed_mask[:, None, None, :]`, never `allowed_mask[0]`.
 
 Seen in: none of the collected reports.

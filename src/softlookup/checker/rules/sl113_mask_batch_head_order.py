@@ -5,6 +5,8 @@ Missed because: `repeat` and `repeat_interleave` give the same shape, and a (B, 
 
 Training: which padding a head sees depends on its number; samples of one batch get each other's masks.
 
+Ask: with 2 samples and 3 heads folded into one axis of 6, to which sample does entry 1 belong?
+
 Fix: repeat each sample's mask for its own heads: `mask.repeat_interleave(num_heads, dim=0)`, or add `mask[:,
 None]`.
 

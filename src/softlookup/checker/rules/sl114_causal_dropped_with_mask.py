@@ -5,6 +5,8 @@ visible.
 
 Training: the model reads the next token whenever a batch has padding; the loss looks better than it is.
 
+Ask: a batch with padding arrives in training: which of the two rules is still applied?
+
 Fix: combine the rules instead of choosing one: `allowed_mask & causal_mask`.
 
 Seen in: https://github.com/keras-team/keras/issues/23038 (the causal rule was lost on other branches),

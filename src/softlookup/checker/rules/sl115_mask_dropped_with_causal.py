@@ -4,6 +4,8 @@ Missed because: each rule works when it is tested alone, and fused kernels often
 
 Training: padding is visible in every causal batch, and the packed or padded samples disturb each other.
 
+Ask: when causal attention is asked for and a mask is given too, which line reads the mask?
+
 Fix: combine the rules instead of choosing one: `allowed_mask & causal_mask`.
 
 Seen in: https://github.com/pytorch/pytorch/issues/131254,

@@ -5,6 +5,8 @@ Missed because: "window 4" counts keys in one library and steps back in another,
 Training: small, until the window is compared with a cache or a kernel that counts otherwise; then outputs
 differ.
 
+Ask: write down the keys of one query in the middle and count them: how many were declared?
+
 Fix: count the query itself: key j is visible when `0 <= i - j < window`.
 
 Seen in: https://github.com/huggingface/transformers/pull/26792,

@@ -5,6 +5,8 @@ Missed because: short inputs fit into the window, and longer memory does not loo
 Training: none that shows; memory and time grow with the square, and a cache of the window's size then
 disagrees.
 
+Ask: how far back does the last query look when there are twice as many keys as the window holds?
+
 Fix: hide keys older than the window: `allowed_mask & (i - j < window)`.
 
 Seen in: https://github.com/jax-ml/jax/issues/32300, https://github.com/proger/hippogriff/issues/7,

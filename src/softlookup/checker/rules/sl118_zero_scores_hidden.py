@@ -4,6 +4,8 @@ Missed because: random scores are never exactly 0; zero queries, zero keys and o
 
 Training: a query of zeros gets no key at all and returns NaN; orthogonal keys vanish.
 
+Ask: can two vectors that are both real have a dot product of exactly 0?
+
 Fix: fill where the mask says so, not where the score is 0: `scores.masked_fill(~allowed_mask, -math.inf)`.
 
 Seen in: https://github.com/duoan/TorchCode/issues/17

@@ -5,6 +5,8 @@ Missed because: the same line is right for boolean masks; tokenizers deliver int
 Training: every key is hidden, so rows become NaN or plain averages (or, the other way round, all are
 visible).
 
+Ask: what is ~1 for an integer, and is that true or false?
+
 Fix: make the mask boolean before negating it: `~mask.bool()`.
 
 Seen in: https://github.com/pytorch/pytorch/issues/24180, https://github.com/deepspeedai/DeepSpeed/issues/3319

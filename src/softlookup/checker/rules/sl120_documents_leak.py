@@ -4,6 +4,8 @@ Missed because: packing is done by the data loader; the attention code sees one 
 
 Training: each document conditions on its random neighbours; position and context are noise.
 
+Ask: which tensor says where one document ends and the next begins, and which line compares it?
+
 Fix: hide keys of other documents: `document_ids[:, :, None] == document_ids[:, None, :]`.
 
 Seen in: https://github.com/huggingface/transformers/pull/46634,

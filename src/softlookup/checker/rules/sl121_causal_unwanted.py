@@ -4,6 +4,8 @@ Missed because: it runs and leaks nothing; an encoder or cross-attention just be
 
 Training: early positions see almost nothing; in cross-attention the first target sees only the first source.
 
+Ask: who asked for the keys after the query to be hidden?
+
 Fix: pass `is_causal=False` and build the causal mask only where it was asked for.
 
 Seen in: https://github.com/huggingface/transformers/issues/48172,

@@ -4,6 +4,8 @@ Missed because: the first call is right; the second layer, or the second step, g
 
 Training: masks tighten or inputs shrink from layer to layer, and the result depends on the order of calls.
 
+Ask: does the caller's tensor hold the same numbers after the call as before?
+
 Fix: work on a new tensor: `mask = mask & causal` instead of `mask &= causal`, `masked_fill` instead of
 `masked_fill_`.
 

@@ -5,6 +5,8 @@ both masks are all ones.
 
 Training: the decoder reads padding of the source, and does not see source tokens where the target is padded.
 
+Ask: how many keys has the memory, and how long is the mask that hides them here?
+
 Fix: keys that come from the memory get the memory's mask: `mask = context_mask if context is given`.
 
 Seen in: https://github.com/lucidrains/x-transformers/issues/174

@@ -4,6 +4,8 @@ Missed because: it keeps scores small, which looks healthy; only the softmax is 
 
 Training: the more width, the more uniform the weights: at d_head 64 the scores have a deviation of 1/8 only.
 
+Ask: a sum of d independent products of unit variance has variance d: what is its standard deviation?
+
 Fix: take the root: `scores / math.sqrt(q.shape[-1])`.
 
 Seen in: https://github.com/duoan/TorchCode/issues/17

@@ -4,6 +4,8 @@ Missed because: `scores / scale` with `scale = d ** -0.5` reads like a division 
 
 Training: the softmax picks one key from the first step on; gradients through it are almost zero.
 
+Ask: does the spread of the scores come nearer to one by this factor, or does it move away?
+
 Fix: divide by the root, or multiply by its inverse: `scores * q.shape[-1] ** -0.5`.
 
 Seen in: https://github.com/esceptico/perceiver-io/issues/9,

@@ -4,6 +4,8 @@ Missed because: any constant near the right one trains; the softmax is only too 
 
 Training: logits have the wrong variance; heads start too uniform (d_model) or saturated (num_heads).
 
+Ask: how many products are summed up in one score?
+
 Fix: divide by the root of the width of one head's query: `scores / math.sqrt(q.shape[-1])`.
 
 Seen in: https://github.com/lucidrains/vit-pytorch/issues/65, https://github.com/chelsea0x3b/dfdx/issues/171,

@@ -4,6 +4,8 @@ Missed because: each place is right by itself, and they are often in different f
 
 Training: the weights start nearly uniform, as with a division by d_head; checkpoints do not carry over.
 
+Ask: how often does the factor meet the scores on their way, counted over all calls?
+
 Fix: scale in one place: leave `q` alone, or pass `scale=1.0` to the fused call.
 
 Seen in: https://github.com/huggingface/transformers/pull/38290,

@@ -5,6 +5,8 @@ Missed because: the formula has the same parts; in einsum code the factor slips 
 Training: rows sum to 1/sqrt(d_head), so outputs are small, and the softmax saturates as if nothing was
 scaled.
 
+Ask: what does a row of weights sum to after this line?
+
 Fix: scale before the softmax: `(scores / math.sqrt(d_head)).softmax(dim=-1)`.
 
 Seen in: https://github.com/FrancescoSaverioZuppichini/ViT/issues/2

@@ -5,6 +5,8 @@ smaller.
 
 Training: position biases act at 1/sqrt(d_head) of their size; loaded biases do not mean what they meant.
 
+Ask: the same bias at another d_head: does it count as much as before?
+
 Fix: scale first, then add: `scores / math.sqrt(d_head) + bias`.
 
 Seen in: none of the collected reports.

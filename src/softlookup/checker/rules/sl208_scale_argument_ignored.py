@@ -4,6 +4,8 @@ Missed because: nearly every caller wants the usual factor and never passes anot
 
 Training: models with their own factor (muP, Gemma 2, T5) train and infer with the wrong softmax temperature.
 
+Ask: two calls with different scales: do the outputs differ?
+
 Fix: use the argument: `scale = scale if scale is not None else q.shape[-1] ** -0.5`, and pass it on.
 
 Seen in: https://github.com/huggingface/pytorch-image-models/issues/2280,

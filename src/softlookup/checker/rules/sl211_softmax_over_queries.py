@@ -5,6 +5,8 @@ causal mask the last query gets almost nothing while the first column is shared 
 
 Training: each key hands out one unit of attention instead of each query spending one; early positions starve.
 
+Ask: add up one row of the weights, then one column: which of the two has to be one?
+
 Fix: normalise over the key axis: `scores.softmax(dim=-1)` for scores of shape (..., T_q, T_k).
 
 Seen in: https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146,

@@ -5,6 +5,8 @@ next.
 
 Training: heads compete with each other instead of choosing keys; row sums vary from row to row.
 
+Ask: for one query and one key, add up the weights of all heads: should that be one?
+
 Fix: normalise over the key axis: `scores.softmax(dim=-1)`.
 
 Seen in: none of the collected reports as such; https://github.com/gjylt/DoubleAttentionNet/issues/3

@@ -4,6 +4,8 @@ Missed because: `softmax(x)` without `dim`, or `dim=0` taken over from unbatched
 
 Training: every sample's output depends on its neighbours; with one sample all weights are 1.
 
+Ask: put a sample into another batch: do its weights stay the same?
+
 Fix: normalise over the key axis: `scores.softmax(dim=-1)`.
 
 Seen in: none of the collected reports.

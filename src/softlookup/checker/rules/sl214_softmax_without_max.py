@@ -4,6 +4,8 @@ Missed because: at initialisation scores are near 1; in float32 it breaks above 
 
 Training: runs for days, then a few scores grow and the loss is NaN in one step.
 
+Ask: what is exp(1000), and what is the result divided by itself?
+
 Fix: subtract the row maximum first: `(scores - scores.amax(-1, keepdim=True)).exp()`, or call `softmax`.
 
 Seen in: https://github.com/pytorch/executorch/pull/18407,

@@ -5,6 +5,8 @@ Missed because: rows still sum to one and every weight is positive; the map only
 Training: no weight can exceed e times another, hidden keys come back with a share each, and little is
 learned.
 
+Ask: what is the largest weight that a softmax over numbers between 0 and 1 can give?
+
 Fix: call softmax once: remove the second call, or return the scores from the inner function.
 
 Seen in: none of the collected reports.

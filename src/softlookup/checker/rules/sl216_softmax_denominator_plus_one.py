@@ -5,6 +5,8 @@ Missed because: with many keys the 1 is small beside the sum, and a small epsilo
 Training: a head can attend to nothing; outputs shrink where scores are low. As a declared choice it is a
 sink.
 
+Ask: what does a row sum to, and where is the rest?
+
 Fix: divide by the plain sum: `powers / powers.sum(dim=-1, keepdim=True)`.
 
 Seen in: none of the collected reports as a bug; declared sinks:

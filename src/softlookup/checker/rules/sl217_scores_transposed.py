@@ -4,6 +4,8 @@ Missed because: for T_q == T_k the shapes agree, and with q and k from one input
 
 Training: queries and keys swap their roles, which projections can learn; under a mask they cannot.
 
+Ask: in the entry at row i and column j, whose question meets whose key?
+
 Fix: put queries on the rows: `q @ k.transpose(-2, -1)`.
 
 Seen in: none of the collected reports; harmless look-alikes: https://github.com/karpathy/llm.c/pull/531

@@ -4,6 +4,8 @@ Missed because: keys and values have the same shape in nearly every model.
 
 Training: the value projection gets no gradient at all and stays as it was initialised.
 
+Ask: which of the three inputs carries the content that is handed on?
+
 Fix: mix the values: `weights @ v`.
 
 Seen in: https://github.com/meta-pytorch/torchtune/pull/21,

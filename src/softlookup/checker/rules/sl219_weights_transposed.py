@@ -5,6 +5,9 @@ Missed because: square maps fit either way, and an einsum letter out of place is
 Training: every value is handed to the keys that were looked at; under a causal mask the past receives the
 future.
 
+Ask: each output row is a mix for one query: which sums of the weights are one before this line, and which
+after?
+
 Fix: keep queries on the rows: `weights @ v`, in einsum `"bhqk,bhkd->bhqd"`.
 
 Seen in: none of the collected reports.

@@ -5,6 +5,8 @@ Missed because: the shapes are right, and small networks still learn something f
 Training: weights are negative or unbounded, outputs explode as scores grow, and a row sum near 0 divides by
 it.
 
+Ask: which line makes sure that the weights of a query are positive and sum to one?
+
 Fix: normalise before mixing: `scores.softmax(dim=-1) @ v`.
 
 Seen in: none of the collected reports.

@@ -6,6 +6,8 @@ Missed because: the shape is the wanted one, and for one head, or one token, so 
 
 Training: each head sees T / H tokens, cut into pieces; what lies in another block is never looked at.
 
+Ask: which tokens do the numbers of head 0 come from after this line?
+
 Fix: cut the last axis only, then bring the heads forward: `x.view(B, T, H, d).transpose(1, 2)`.
 
 Seen in: https://github.com/reczoo/FuxiCTR/issues/30,

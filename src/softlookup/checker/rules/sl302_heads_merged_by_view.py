@@ -4,6 +4,9 @@ Missed because: the shape is right, and easy tasks are learned all the same.
 
 Training: each output token is made of pieces of several tokens; the output projection mixes positions.
 
+Ask: the numbers of one token lie in different heads: which axes have to meet before they are put side by
+side?
+
 Fix: tokens first again, then side by side: `context.transpose(1, 2).reshape(B, T, H * d)`.
 
 Seen in: https://github.com/jsbaan/transformer-from-scratch/pull/6,

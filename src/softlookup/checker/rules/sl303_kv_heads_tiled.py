@@ -4,6 +4,8 @@ Missed because: the shapes are the same, and with one K/V head, or as many as qu
 
 Training: from scratch it is only a relabelling; with loaded weights every group looks up the wrong keys.
 
+Ask: eight query heads, two key/value heads: which key/value head should query head 1 share with query head 0?
+
 Fix: repeat each head for its group: `k.repeat_interleave(num_heads // num_kv_heads, dim=1)`.
 
 Seen in: https://github.com/ekzhang/jax-js/pull/180, https://github.com/PSAL-POSTECH/ONNXim/issues/33,

@@ -5,6 +5,8 @@ shape back.
 
 Training: the layer is a per-token network; nothing is read from other tokens, and a causal rule hides heads.
 
+Ask: which two axes does this product contract, and which remain as rows and columns?
+
 Fix: move the heads before the tokens: `q.transpose(1, 2)`, and back after the lookup.
 
 Seen in: https://github.com/facebookresearch/xformers/issues/677,

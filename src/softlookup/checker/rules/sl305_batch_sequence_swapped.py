@@ -4,6 +4,8 @@ Missed because: (T, B, d) and (B, T, d) both run; `batch_first` has two defaults
 
 Training: samples of a batch read each other, tokens of one sentence do not; results change with the batch.
 
+Ask: what stands in axis 0 here, samples or positions?
+
 Fix: say which axis comes first: `batch_first=True`, or transpose before and after the call.
 
 Seen in: https://github.com/om-ai-lab/OmDet/issues/19, https://github.com/kyegomez/movie-gen/issues/8,

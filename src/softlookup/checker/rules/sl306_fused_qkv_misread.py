@@ -4,6 +4,8 @@ Missed because: from scratch every order trains; three slices of one size all fi
 
 Training: with loaded weights queries are looked up as keys or mixed as values: the layer is noise.
 
+Ask: which rows of the fused weight are the keys, and which does this line take?
+
 Fix: cut in the order of the weights: `q, k, v = self.qkv(x).chunk(3, dim=-1)`, or the permuted reshape that
 the checkpoint was written with.
 

@@ -4,6 +4,8 @@ Missed because: the output projection is declared for one head's width, and ever
 
 Training: H heads of width d hand on d numbers instead of H * d; heads cannot say different things.
 
+Ask: two heads have found different things: can the next layer still tell them apart?
+
 Fix: concatenate: `context.transpose(1, 2).reshape(B, T, H * d)`, and an output projection of that width.
 
 Seen in: none of the collected reports.

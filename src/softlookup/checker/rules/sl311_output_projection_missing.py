@@ -4,6 +4,8 @@ Missed because: with d_model = H * d the shape is right without it.
 
 Training: each head writes into its own slice of the residual stream; heads never exchange what they found.
 
+Ask: which weight mixes what the heads have found?
+
 Fix: end with the projection: `return self.out_proj(merged)`.
 
 Seen in: https://github.com/Kyubyong/transformer/issues/117, https://github.com/rasbt/LLMs-from-scratch/pull/68

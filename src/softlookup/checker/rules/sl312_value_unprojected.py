@@ -4,6 +4,8 @@ Missed because: the input has the width of the values.
 
 Training: the value projection gets no gradient; a head can only hand on its slice of the input.
 
+Ask: which projection has no influence on the output?
+
 Fix: project the values as well: `v = self.v_proj(x)`.
 
 Seen in: none of the collected reports.

@@ -4,6 +4,8 @@ Missed because: the copied line runs, and the weight that is never used is in th
 
 Training: the unused projection gets no gradient and stays as it was initialised.
 
+Ask: set the weight of one projection to zero: does anything change?
+
 Fix: give each role its own: `v = self.v_proj(value)`.
 
 Seen in: https://github.com/yflyzhang/AnnotatedTransformer/issues/1

@@ -4,6 +4,8 @@ Missed because: with as many target tokens as source tokens nothing has the wron
 
 Training: the decoder reads itself where it should read the source: fluent, and about something else.
 
+Ask: which of the two inputs holds what is looked at?
+
 Fix: queries from the target, keys and values from the memory: `self.k_proj(memory)`, `self.v_proj(memory)`.
 
 Seen in: https://github.com/rexrex9/nlp_torchtext/pull/2

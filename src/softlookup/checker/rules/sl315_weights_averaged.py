@@ -4,6 +4,8 @@ Missed because: rows still sum to one; a map of one head and a mean of all have 
 
 Training: no effect; but a head that looks somewhere else than the others disappears from every plot.
 
+Ask: how many maps does a layer with four heads have, and how many come back?
+
 Fix: return the weights of each head: `average_attn_weights=False`, or drop `weights.mean(dim=1)`.
 
 Seen in: https://github.com/facebookresearch/fairseq/issues/3365; by documented choice in

@@ -4,6 +4,8 @@ Missed because: it works, and trains: it is only H times as large.
 
 Training: H times the weights and the work of the layer that was meant; comparisons with it mean nothing.
 
+Ask: how do the parameters grow when the number of heads doubles?
+
 Fix: cut the width: `d_head = d_model // num_heads`.
 
 Seen in: none of the collected reports.

@@ -4,6 +4,8 @@ Missed because: it needs a fully padded sample, or padding on the left of a caus
 
 Training: one NaN row in a batch makes the loss NaN, or reaches everything through the next layer.
 
+Ask: what is the sum of the exponentials of a row that holds only -inf?
+
 Fix: decide what such a row returns: `weights.masked_fill(~allowed_mask.any(-1, keepdim=True), 0.0)`.
 
 Seen in: https://github.com/pytorch/pytorch/issues/103749, https://github.com/pytorch/pytorch/issues/103963,

@@ -4,6 +4,8 @@ Missed because: the numbers are finite and plain; with a finite fill all scores 
 
 Training: a query that should know nothing reads the mean of everything it must not see.
 
+Ask: a query that may look nowhere: which values are mixed into its output?
+
 Fix: zero such rows after the softmax: `weights.masked_fill(~allowed_mask.any(-1, keepdim=True), 0.0)`.
 
 Seen in: https://github.com/microsoft/onnxruntime/pull/28958

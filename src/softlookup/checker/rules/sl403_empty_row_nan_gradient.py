@@ -4,6 +4,8 @@ Missed because: the output looks repaired. The backward pass still runs through 
 
 Training: all parameters become NaN in the first step that meets an empty row, with a finite loss.
 
+Ask: the output was overwritten; through which operation does the gradient still pass?
+
 Fix: keep the softmax input finite for such rows, then zero the weights, instead of `nan_to_num` on its
 result.
 

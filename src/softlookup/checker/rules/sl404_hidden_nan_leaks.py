@@ -4,6 +4,8 @@ Missed because: hidden entries are usually zeros or old numbers; uninitialised c
 
 Training: one broken padded position makes every query of its sample NaN.
 
+Ask: what is 0 times NaN?
+
 Fix: clear hidden values before the mix: `v.masked_fill(~key_is_real[..., None], 0.0)`.
 
 Seen in: https://github.com/pytorch/pytorch/issues/101967

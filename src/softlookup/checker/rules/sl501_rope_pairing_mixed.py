@@ -5,6 +5,8 @@ Missed because: shapes fit, position 0 is right, and training from scratch lower
 Training: scores depend on both positions and not on the distance alone, lengths of vectors change: longer
 inputs than those of training fail, and loaded weights give noise.
 
+Ask: which two features of a vector turn together in each of the two places?
+
 Fix: one pairing for both: `cat((freqs, freqs), -1)` with halves (`rotate_half`), `repeat_interleave(2, -1)`
 with neighbours.
 

@@ -5,6 +5,8 @@ alike, so that their product is that of no rotation at all.
 
 Training: the model knows no order of tokens but what the causal mask shows; it trains, and stays behind.
 
+Ask: what is the first index of the rotated tensor that says where a token stands?
+
 Fix: rotate where the tensor has the axes that the rotation expects, or say which axis is the sequence: most
 count along axis 1 of (B, T, H, d) or along axis -2 of (B, H, T, d).
 

@@ -5,6 +5,8 @@ ramp.
 
 Training: the model attends to the oldest tokens first, and gets worse the longer the input is.
 
+Ask: two keys fit equally well, one near and one far: which one should win with this bias?
+
 Fix: let the bias fall with distance: `slopes * (k_index - q_index)` for keys before the query.
 
 Seen in: https://github.com/meta-pytorch/attention-gym/pull/86

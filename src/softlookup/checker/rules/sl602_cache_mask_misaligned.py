@@ -4,6 +4,8 @@ Missed because: one new token at a time needs no mask, and without a cache the m
 
 Training: none; a prompt that is read with a cache, or in pieces, is read with a look at its own future.
 
+Ask: three new tokens meet a cache of five: which of the eight keys may the first new token see?
+
 Fix: hide by position, with and without a cache: key j for query i when j > i + number of earlier tokens.
 
 Seen in: https://github.com/Mikyx-1/TinyLLM/pull/18, https://github.com/rasbt/LLMs-from-scratch/pull/697

@@ -5,6 +5,8 @@ anywhere.
 
 Training: mixed precision stops with an error, or rows that are masked twice become NaN.
 
+Ask: what is the lowest number that float16 can hold?
+
 Fix: fill once, with the dtype's own lowest number: `scores.masked_fill(~allowed_mask,
 torch.finfo(scores.dtype).min)`.
 

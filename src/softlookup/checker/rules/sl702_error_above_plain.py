@@ -4,6 +4,8 @@ Missed because: half precision is expected to be inexact, and loose tolerances l
 
 Training: gradients carry more noise than the dtype explains; long rows lose their small weights first.
 
+Ask: in which dtype are the exponentials summed up?
+
 Fix: accumulate sums in float32: `powers.sum(dim=-1, keepdim=True, dtype=torch.float32)`.
 
 Seen in: https://github.com/tinygrad/tinygrad/pull/12280

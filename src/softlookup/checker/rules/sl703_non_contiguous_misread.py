@@ -4,6 +4,8 @@ Missed because: tests build fresh tensors, which are contiguous; models pass tra
 
 Training: tokens and heads are mixed up in whatever way the view was made, or only on one device.
 
+Ask: the same numbers lie in memory in another order: should the answer depend on that?
+
 Fix: copy before reading memory in order: `q = q.contiguous()`, or use the strides.
 
 Seen in: https://github.com/pytorch/pytorch/issues/181133, https://github.com/pytorch/pytorch/issues/163597,

@@ -4,6 +4,8 @@ Missed because: test lengths are powers of two, and so are block sizes.
 
 Training: the newest keys (or queries) of odd lengths are lost, just those that matter most in decoding.
 
+Ask: how many keys are left over when the length is no multiple of the block, and which line handles them?
+
 Fix: round up and mask the rest: `num_blocks = (T + block - 1) // block`.
 
 Seen in: https://github.com/pytorch/pytorch/issues/153799 (lengths that are no multiple of 128),

@@ -4,6 +4,8 @@ Missed because: each run takes one path; tests ask for weights, training does no
 
 Training: the maps that are looked at are not the ones that were used, or results change with a flag.
 
+Ask: which step do the two paths not share?
+
 Fix: give both paths the same scale, mask and order of steps: compute one from the other where possible.
 
 Seen in: https://github.com/lucidrains/x-transformers/issues/190,
@@ -31,13 +33,30 @@ def judge(evidence: Evidence) -> Judgement | None:
     first: dict[str, Observation] = {}
     for seen in evidence.probes("path-"):  # "path-KIND-NAME": the same case through several paths
         twin = first.setdefault("-".join(seen.probe.split("-")[:2]), seen)
-        if seen.output is not None and twin.output is not None and not _same(seen.output, twin.output, seen):
+        if (
+            seen.output is not None
+            and twin.output is not None
+            and not _same(seen.output, twin.output, seen, twin)
+        ):
             return Judgement({"paths": [twin.probe, seen.probe]}, seen_in=seen)
+        if (shorter := _of_another_shape(evidence, seen, twin)) is not None:
+            text = "Two paths of the same code answer in different shapes."
+            return Judgement({"paths": [twin.probe, seen.probe]}, summary=text, seen_in=shorter)
     for seen in evidence.observations:
         if _weights_of_another_lookup(evidence, seen):
             text = "The returned weights are not those that made the output."
             return Judgement({"probe": seen.probe}, summary=text, seen_in=seen)
     return None
+
+
+def _of_another_shape(evidence: Evidence, one: Observation, other: Observation) -> Observation | None:
+    """Return the one whose answer is no output for its tokens, where its path gives one without a mask."""
+    if (one.output is None) == (other.output is None):
+        return None
+    odd = one if one.output is None else other
+    plain = evidence.probe("path-plain-" + odd.probe.split("-", 2)[2])
+    readable = plain is not None and plain.output is not None
+    return odd if odd.failure is None and readable else None
 
 
 def _weights_of_another_lookup(evidence: Evidence, seen: Observation) -> bool:
@@ -55,10 +74,11 @@ def _weights_of_another_lookup(evidence: Evidence, seen: Observation) -> bool:
     return is_a_map and _same(seen.output, output, seen) and not _same(weights, expected, seen)
 
 
-def _same(a: Tensor | None, b: Tensor | None, seen: Observation) -> bool:
+def _same(a: Tensor | None, b: Tensor | None, *seen: Observation) -> bool:
+    """Compare the rows that are real in every one of these observations."""
     if a is None or b is None:
         return a is b
-    real = seen.real_rows
+    real = torch.stack([one.real_rows for one in seen]).all(dim=0)
     return same(a[real], b[real])
 
 

@@ -5,6 +5,8 @@ Missed because: `dropout_p=self.p` looks complete; the functional call has no tr
 Training: none; evaluation, generation and caching are noisy, and scores are a little worse than they should
 be.
 
+Ask: what tells this line whether the model is in training?
+
 Fix: pass the mode along: `dropout_p=self.p if self.training else 0.0`.
 
 Seen in: https://github.com/huggingface/pytorch-image-models/pull/1978,

@@ -4,6 +4,8 @@ Missed because: evaluation is right, and training works; it only overfits sooner
 
 Training: the rate in the configuration has no effect; sweeps over it compare noise.
 
+Ask: run it twice in training mode with dropout 0.5: do the outputs differ?
+
 Fix: use it: `weights = self.dropout(weights)`, or `dropout_p=self.dropout if self.training else 0.0`.
 
 Seen in: none of the collected reports.

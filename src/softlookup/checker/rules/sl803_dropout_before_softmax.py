@@ -4,6 +4,8 @@ Missed because: evaluation is right, and rows of weights still sum to one in tra
 
 Training: dropped keys get weight exp(0); a hidden key's -inf times 0 is NaN; the regularisation is another.
 
+Ask: which weight does a key get whose score was set to 0?
+
 Fix: drop after the softmax: `weights = self.dropout(scores.softmax(dim=-1))`.
 
 Seen in: https://github.com/karpathy/ng-video-lecture/issues/30

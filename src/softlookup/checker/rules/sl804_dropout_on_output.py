@@ -4,6 +4,8 @@ Missed because: evaluation is right, and the rate is the one that was asked for.
 
 Training: features vanish instead of keys; no query learns to do without a key.
 
+Ask: in training, do the rows of the weights show that anything was dropped?
+
 Fix: drop the weights before the mix: `self.dropout(weights) @ v`.
 
 Seen in: https://github.com/nikhilbarhate99/min-decision-transformer/issues/2,

@@ -4,6 +4,8 @@ Missed because: the outputs are right, and gradient descent forgives a gradient 
 
 Training: learns slower or stalls; a gradient cut by `detach` leaves one projection untrained.
 
+Ask: nudge one input a little: does the output move as the gradient says?
+
 Fix: derive the backward pass again and test it: `torch.autograd.gradcheck(attend, (q, k, v))` in float64.
 
 Seen in: https://github.com/triton-lang/triton/issues/5660,

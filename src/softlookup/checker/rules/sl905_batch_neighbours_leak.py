@@ -4,6 +4,8 @@ Missed because: every sample alone is right, and a batch of one hides it.
 
 Training: validation scores depend on the batch size and order; one sample's labels can leak into another.
 
+Ask: in which line do numbers of different samples meet?
+
 Fix: take statistics within a sample: no mean, maximum or norm over dim 0 inside the layer.
 
 Seen in: none of the collected reports as such; by swapped axes in

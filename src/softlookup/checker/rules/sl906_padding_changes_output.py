@@ -5,6 +5,8 @@ padding as well.
 
 Training: what a sentence means depends on how long the others of its batch are.
 
+Ask: the same sentence beside a longer one: which number is taken over padded positions too?
+
 Fix: take means, maxima and norms within a token, or over real tokens only.
 
 Seen in: none of the collected reports as such; by a mask without effect in
