@@ -68,6 +68,7 @@ LAYERS = {
     "softlookup.checker.docstrings": (5, 1),
     "softlookup.checker.guard": (5, 1),
     "softlookup.checker.inside": (5, 1),
+    "softlookup.checker.lazy_weights": (5, 2),
     "softlookup.checker.parameter_roles": (5, 1),
     "softlookup.checker.plain_values": (5, 1),
     "softlookup.checker.recorder": (5, 1),
@@ -190,6 +191,8 @@ LAYERS = {
     "softlookup.learn.showing": (6, 4),
     "softlookup.learn.traced": (6, 4),
     "softlookup.learn.quiz": (6, 4),
+    "softlookup.learn.exercises.l4e3_reading_maps.maps": (6, 4),
+    "softlookup.learn.exercises.l5e5_dropout.dropped": (6, 4),
     "softlookup.learn.exercises.*": (6, 5),  # one folder an exercise, found by exercise
     "softlookup.learn.exercises": (6, 5),
     "softlookup.learn.grading": (6, 5),

@@ -2,7 +2,7 @@
 
 Goal: Write `forward(query_states, memory_states, memory_mask=None)` of `CrossAttention`: the target's
 tokens ask, the memory's tokens answer, and the memory's padding is hidden. Return the output and the
-weights of each head.
+weights of each head. The four projections keep their names.
 
 Checks: Every rule of `softlookup rules` that speaks of such a layer, by calling it with chosen weights;
 then the shapes for a target of 4 and a memory of 7 tokens, and the numbers with padding.

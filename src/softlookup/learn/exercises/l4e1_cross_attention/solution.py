@@ -1,8 +1,9 @@
 """4.1 Who asks, and who answers.
 
-In cross-attention two sequences meet: the target asks, the memory (the source) answers. A translation of 4 tokens
-looks at a sentence of 7: one row of weights for each target token, one column for each source token. The layer
-looks up in several heads; splitting and merging them is written here already, lesson 5 has a closer look at it.
+In cross-attention two sequences meet: the target asks, the memory (the source) answers. A translation of 4
+tokens looks at a sentence of 7: one row of weights for each target token, one column for each source token.
+The layer looks up in several heads; splitting and merging them is written here already, lesson 5 has a closer
+look at it.
 """
 
 import math

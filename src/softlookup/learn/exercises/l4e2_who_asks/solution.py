@@ -43,6 +43,7 @@ if __name__ == "__main__":
     layer = CrossAttention(dim=8, heads=2)
     x, sentence, another = torch.randn(3, 1, 5, 8)
     with torch.no_grad():
-        for name, memory in {"one sentence": sentence, "another one": another, "silence": 0 * sentence}.items():
+        memories = {"one sentence": sentence, "another one": another, "silence": 0 * sentence}
+        for name, memory in memories.items():
             first = layer(x, memory)[0, 0]
             print(f"{name:12} the first token reads", [round(number, 2) for number in first.tolist()])

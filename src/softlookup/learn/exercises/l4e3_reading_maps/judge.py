@@ -21,8 +21,8 @@ sum is compared with a tolerance, a hidden weight is compared with 0.
 
 import torch
 
+from softlookup.learn.exercises.l4e3_reading_maps.maps import FOR_FUTURE, FOR_PADDING, FOR_ROWS
 from softlookup.learn.mistakes import shown_at
-from softlookup.learn.outcomes import Given
 from softlookup.learn.parts import Computes
 
 KIND = "write"
@@ -152,15 +152,6 @@ def traces_pass(weights):
     return bool((weights.triu(1).abs() < 1e-5).all())
 
 
-@shown_at("sum", "mean")
-def future_averaged(weights):
-    """The future is added up, or averaged, over heads or samples: what cancels out is not seen.
-
-    Ask: Can one number tell that each of many others is 0?
-    """
-    return bool(weights.triu(1).sum() == 0)
-
-
 @shown_at("getitem", "select", "triu")
 def future_of_first_map_only(weights):
     """Only the first map is looked at, where several were given.
@@ -251,35 +242,11 @@ def _first(weights):
     return weights.flatten(0, -3)[0] if weights.dim() > 2 else weights
 
 
-_RIGHT = torch.tensor([[1.0, 0, 0], [0.4, 0.6, 0], [0.2, 0.3, 0.5]])
-_UP = torch.tensor([[0.2, 0.3, 0.5], [0, 0.6, 0.4], [0, 0, 1.0]])  # only looks ahead, and rows sum to one
-_AHEAD = torch.tensor([[0.9, 0.1, 0], [0.4, 0.6, 0], [0.2, 0.3, 0.5]])  # one key too far
-_FAR = torch.tensor([[0.9, 0, 0.1], [0.4, 0.6, 0], [0.2, 0.3, 0.5]])
-_TRACE = torch.tensor([[1.0, 1e-9, 0], [0.4, 0.6, 0], [0.2, 0.3, 0.5]])
-_COLUMNS = torch.tensor([[0.5, 0, 0.3], [0.3, 0.6, 0.3], [0.2, 0.4, 0.4]])  # columns sum to one
-_CHANCE = torch.tensor([[1.0, 0, 0], [0.5, 0.9, 0], [0.1, 0, 0.5]])  # rows of 1, 1.4 and 0.6
-_LOST = torch.tensor([[1.0, 0, 0], [0.4, 0.2, 0], [0.2, 0.3, 0.495]])
-_NOWHERE_ONE = torch.tensor([[0.8, 0, 0], [0.4, 0.9, 0], [0.2, 0.3, 0.3]])
-_CLOSELY = torch.tensor([[1.0, 0, 0], [0.4, 0.6, 0], [0.2, 0.3, 0.495]])
-_ROUNDED = torch.tensor([[0.333333, 0.333333, 0.333333], [0.7, 0.1, 0.2], [0.6, 0.3, 0.1000001]])
-
-_END = torch.tensor([True, True, False])
-_FRONT = torch.tensor([False, True, True])
-_NONE = torch.tensor([True, True, True])
-_NO_END = torch.tensor([[1.0, 0, 0], [0.4, 0.6, 0], [0.3, 0.7, 0]])
-_NO_FRONT = torch.tensor([[0, 0.5, 0.5], [0, 1.0, 0], [0, 0.4, 0.6]])
-_END_ROW = torch.tensor([[1.0, 0, 0], [0.4, 0.6, 0], [0, 0, 0]])
-_END_TRACE = torch.tensor([[1.0, 0, 1e-9], [0.4, 0.6, 0], [0.3, 0.7, 0]])
-_END_SEEN = torch.tensor([[0.5, 0, 0.5], [0.4, 0.4, 0.2], [0, 0, 0]])
-
 PARTS = (
     Computes(
         "rows_sum_to_one",
         rows_sum_to_one,
-        [
-            *(Given(it) for it in (_RIGHT, _COLUMNS, _LOST, _CHANCE, _NOWHERE_ONE, _CLOSELY, _UP, _ROUNDED)),
-            *(Given(torch.stack(pair)[None]) for pair in ((_RIGHT, _LOST), (_RIGHT, _UP))),
-        ],
+        FOR_ROWS,
         [
             columns_summed,
             everything_summed,
@@ -294,10 +261,7 @@ PARTS = (
     Computes(
         "future_is_zero",
         future_is_zero,
-        [
-            *(Given(it) for it in (_RIGHT, _UP, _AHEAD, _FAR, _TRACE, _RIGHT.diag().diag())),
-            *(Given(torch.stack(pair)[None]) for pair in ((_RIGHT, _AHEAD), (_RIGHT, _NO_END))),
-        ],
+        FOR_FUTURE,
         [
             past_looked_at,
             own_key_counts_as_future,
@@ -310,17 +274,7 @@ PARTS = (
     Computes(
         "padding_is_zero",
         padding_is_zero,
-        [
-            Given(_NO_END, _END),
-            Given(_RIGHT, _END),
-            Given(_NO_FRONT, _FRONT),
-            Given(_RIGHT, _FRONT),
-            Given(_END_ROW, _END),
-            Given(_END_SEEN, _END),
-            Given(_RIGHT, _NONE),
-            Given(_END_TRACE, _END),
-            Given(torch.stack([_NO_END, _RIGHT])[None], _END),
-        ],
+        FOR_PADDING,
         [
             rows_of_padding,
             real_keys_looked_at,

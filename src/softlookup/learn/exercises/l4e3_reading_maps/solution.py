@@ -1,8 +1,8 @@
 """4.3 Read a map.
 
 The weights of one head are a map: one row for each query, one column for each key. A map is a record of one
-step of routing, not an explanation; but three facts must hold in every causal map, whatever a model has learnt:
-rows sum to one, nothing looks ahead, nothing looks at padding. Write these three down as code.
+step of routing, not an explanation. But three facts must hold in every causal map, whatever a model has
+learnt: rows sum to one, nothing looks ahead, nothing looks at padding. Write these three down as code.
 """
 
 import torch

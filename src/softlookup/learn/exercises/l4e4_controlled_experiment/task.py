@@ -1,8 +1,8 @@
 """4.4 Take one source away.
 
-A map shows where a query looked, not what the output needed. To learn that, run an experiment: take one source
-position away, leave everything else as it is, and compare the outputs. Away means that the lookup runs as if the
-position had never been there.
+A map shows where a query looked, not what the output needed. To learn that, run an experiment: take one
+source away, leave everything else as it is, and compare the outputs. Away means that the lookup runs as if
+that position had never been there.
 """
 
 import torch
@@ -28,7 +28,7 @@ def output_without(scores, values, source):
 
 
 def effect_of(scores, values, source):
-    """Return for each query how far its output moves when `source` is taken away: (T_q,), Euclidean length."""
+    """Return how far the output of each query moves when `source` is taken away: (T_q,), Euclidean length."""
     raise NotImplementedError("TODO: two outputs, one difference")
 
 

@@ -1,7 +1,7 @@
 """5.1 Split the heads.
 
-Several small lookups side by side find more than one large lookup. Each head gets its own slice of the width of
-every token; afterwards each head sees the whole sequence, but only its slice.
+Several small lookups side by side find more than one large lookup. Each head gets its own slice of the width
+of every token; afterwards each head sees the whole sequence, but only its slice.
 """
 
 import torch

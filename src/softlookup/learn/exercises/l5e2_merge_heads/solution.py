@@ -1,7 +1,7 @@
 """5.2 Merge the heads.
 
-After the lookup every head holds what it found. The heads of one token are put side by side again, so that its
-width is d_model as before: the way back of 5.1.
+After the lookup every head holds what it found. The heads of one token are put side by side again, so that
+its width is d_model as before: the way back of 5.1.
 """
 
 import torch
@@ -15,7 +15,7 @@ def merge_heads(context, d_model):
     Raises: ValueError when context has not four axes, or when H * d_head is not d_model.
     """
     if context.dim() != 4 or context.size(1) * context.size(3) != d_model:
-        raise ValueError(f"expected (B, H, T, d_head) with H * d_head = {d_model}, got {tuple(context.shape)}")
+        raise ValueError(f"H * d_head is to be {d_model}, got (B, H, T, d_head) = {tuple(context.shape)}")
     B, H, T, d_head = context.shape
     tokens_first = context.transpose(1, 2).contiguous()  # (B, T, H, d_head)
     return tokens_first.view(B, T, H * d_head)  # (B, T, d_model)

@@ -1,7 +1,7 @@
 """5.2 Merge the heads.
 
-After the lookup every head holds what it found. The heads of one token are put side by side again, so that its
-width is d_model as before: the way back of 5.1.
+After the lookup every head holds what it found. The heads of one token are put side by side again, so that
+its width is d_model as before: the way back of 5.1.
 """
 
 import torch

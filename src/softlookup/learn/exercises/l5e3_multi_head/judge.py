@@ -2,7 +2,7 @@
 
 Goal: Complete `MultiHeadAttention(d_model, num_heads, dropout=0.0)`: the check in the constructor,
 split_heads, merge_heads, and forward(x, attention_mask=None), which returns the output (B, T, d_model) and
-weights (B, H, T, T).
+weights (B, H, T, T). The four projections keep their names.
 
 Checks: Every rule of `softlookup rules` that speaks of such a layer, by calling it with chosen weights;
 then masks with two, three and four axes, and the ValueErrors.

@@ -18,7 +18,7 @@ class MultiHeadAttention(nn.Module):
 
     Returns: output (B, T, d_model) and the weights (B, H, T, T).
 
-    Raises: ValueError when d_model is not a multiple of num_heads, and for a mask with another number of axes.
+    Raises: ValueError when d_model is not a multiple of num_heads, and for a mask with other axes.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):

@@ -1,7 +1,7 @@
 """5.4 Count the parameters.
 
-The lookup itself has nothing to learn; all parameters lie in the four projections (q, k, v, out). Many heads are
-not many copies of a layer: count what 8 and what 16 heads cost.
+The lookup itself has nothing to learn; all parameters lie in the four projections (q, k, v, out). Many heads
+are not many copies of a layer: count what 8 and what 16 heads cost.
 """
 
 
