@@ -10,6 +10,7 @@ from pathlib import Path
 
 import proofs_first_half
 import proofs_of_rotations
+import proofs_of_states_and_weights
 import proofs_second_half
 import pytest
 import torch
@@ -22,7 +23,12 @@ EXPECTED = {
     entry["file"][:3]: entry for entry in json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
 }
 ATOL = {torch.float32: 5e-5, torch.float64: 5e-5}  # some add 1e-6 somewhere on purpose
-CASES = proofs_first_half.CASES | proofs_second_half.CASES | proofs_of_rotations.CASES
+CASES = (
+    proofs_first_half.CASES
+    | proofs_second_half.CASES
+    | proofs_of_rotations.CASES
+    | proofs_of_states_and_weights.CASES
+)
 
 
 def load(key):
@@ -39,7 +45,8 @@ def built(key, dtype):
         torch.manual_seed(3)
         module = CASES[key][0](load(key)).train()
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
-            module(torch.zeros(1, 2, WIDTH), torch.zeros(1, 2, MEMORY), torch.zeros(1, 2, MEMORY))
+            tokens = {"m38": [torch.zeros(1, 2, MEMORY)] * 2}.get(key, [])
+            module(torch.zeros(1, 2, WIDTH), *tokens)
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.add_(0.1 * torch.randn(parameter.shape))
@@ -98,8 +105,8 @@ def test_the_manual_path_is_the_fused_path(monkeypatch):
 
 def test_tokens_one_by_one_with_a_cache_give_the_pass_over_the_whole():
     x = Problem(torch.float64).x
-    given, kept, buffered = (built(key, torch.float64) for key in ("m36", "m37", "m61"))
-    past, steps = None, {"m36": [], "m37": [], "m61": []}
+    given, kept, buffered, streamed = (built(key, torch.float64) for key in ("m36", "m37", "m61", "m72"))
+    past, steps = None, {"m36": [], "m37": [], "m61": [], "m72": []}
     with torch.no_grad():
         for t in range(T):
             token = x[:, t : t + 1]
@@ -107,9 +114,12 @@ def test_tokens_one_by_one_with_a_cache_give_the_pass_over_the_whole():
             steps["m36"].append(out)
             steps["m37"].append(kept(token, use_cache=True))
             steps["m61"].append(buffered(token, start_pos=t))
+            steps["m72"].append(streamed(token))
         torch.testing.assert_close(torch.cat(steps["m36"], 1), given(x)[0])
         torch.testing.assert_close(torch.cat(steps["m37"], 1), kept(x))
         torch.testing.assert_close(torch.cat(steps["m61"], 1), buffered(x))
+        streamed.clear_cache()
+        torch.testing.assert_close(torch.cat(steps["m72"], 1), streamed(x))
         kept.reset_cache()
         torch.testing.assert_close(kept(x, use_cache=True), kept(x))
 
@@ -123,6 +133,17 @@ def test_a_merged_update_answers_as_the_update_beside_the_weight():
     torch.testing.assert_close(module.q_proj.weight + module.q_proj.update(), before)
     torch.testing.assert_close(apart, merged)
     torch.testing.assert_close(module.eval()(x), merged)
+
+
+def test_a_folded_gain_answers_as_the_gain_beside_the_weight():
+    module = built("m71", torch.float64)
+    x = Problem(torch.float64).x
+    folded = module(x)
+    before = module.in_proj.weight.detach().clone()
+    assert not module.train().folded
+    torch.testing.assert_close(module.in_proj.weight * module.gain, before)
+    torch.testing.assert_close(module(x), folded)
+    torch.testing.assert_close(module.eval()(x), folded)
 
 
 def test_dropout_acts_in_training_and_only_there():

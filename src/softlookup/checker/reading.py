@@ -33,6 +33,8 @@ _OF_MEMORY = re.compile(r"enc|context|ctx|mem|cross|src|source|cond", re.I)
 _CROSS = re.compile(r"_?(is_)?cross(_attn|_attention)?")  # a switch of the module itself
 _OF_TARGET = re.compile(r"^(q|query|queries|x|tgt|trg|target|dec|decoder|latents?)_", re.I)
 _BETWEEN = re.compile(r"att", re.I)  # who may look at whom: not which tokens are padding
+#: What comes back hidden as -inf says nothing about what a mask is made of.
+_RETURNED = re.compile(r"\breturns?\b[^.;]*\b(logits|scores)\b[^.;]*", re.I)
 _ADDED = re.compile(r"\bfloat|\badditive", re.I)  # numbers may take the place of True and False
 
 
@@ -158,7 +160,7 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
         layout_of(free_shape(notes.get("", ""))),
     ]
     mask_text = notes.get(mask, "") if mask else ""
-    mask_doc = mask_text or (notes.get("", "") if mask else "")
+    mask_doc = mask_text or (_RETURNED.sub("", notes.get("", "")) if mask else "")
     kind = polarity_of(mask_doc) or (polarity_of_name(mask) if mask else None)
     if use is not None and use.added:
         kind = "additive"

@@ -27,6 +27,7 @@ from softlookup.checker.constructing import instance_of, is_factory, made
 from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.frameworks.onnx_models import OnnxFile
 from softlookup.checker.guard import SIZES, pack_frame
+from softlookup.checker.lazy_weights import with_its_weights
 from softlookup.checker.model_files import is_model_file
 from softlookup.checker.sketching import sketch_of
 
@@ -120,7 +121,7 @@ class Server:
     def _pick(self, name: str, init: dict[str, Any] | None) -> None:
         """Find or build what the name says: ``function``, ``instance``, ``Class`` or ``Class.method``."""
         try:
-            target = _found(self._module, name, init)
+            target = with_its_weights(_found(self._module, name, init))
             sketch = sketch_of(target, name)
             callee = callee_of(target)
             self._targets.append(placed(callee, target, self._device) if self._device else callee)

@@ -22,6 +22,7 @@ from softlookup.checker.calls import Answer, Call, Failure, Sketch, Target
 from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.guard import Child, Limits, TargetError, launch
 from softlookup.checker.keeping import Kept
+from softlookup.checker.lazy_weights import with_its_weights
 from softlookup.checker.sketching import code_of, sketch_of
 
 
@@ -150,6 +151,7 @@ class LocalTarget:
     def __init__(self, function: Any, name: str = "") -> None:
         if not callable(function) and framework_of(function) is None:
             raise TargetError(f"expected a callable or a module, got a {type(function).__name__}")
+        function = with_its_weights(function)
         self._callee = callee_of(function)
         self._module = module_of(function)
         self._sketch = sketch_of(function, name)
