@@ -146,9 +146,9 @@ def asked(given: Given) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Tensor) and value.dim() <= 2 and value.numel() <= _MOST_SHOWN:
+    if isinstance(value, Tensor) and value.numel() <= _MOST_SHOWN and set(value.shape[:-2]) <= {1}:
         digits = 2 if value.is_floating_point() else 0
-        rows = value.tolist() if value.dim() == 2 else [value.reshape(-1).tolist()]
+        rows = value.reshape(-1, value.shape[-1]).tolist() if value.dim() > 1 else [value.reshape(-1).tolist()]
         text = "; ".join(" ".join(f"{number:.{digits}f}" for number in row) for row in rows)
         return f"[{text}]"
     return _value_words(value)
