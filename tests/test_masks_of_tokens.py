@@ -67,3 +67,47 @@ def test_a_table_of_positions_that_makes_no_numbers_is_left_out():
     diagnosis = checked(ReadsNoTable())
     assert diagnosis.named() == []
     assert "unused=rotary_pos_emb" in diagnosis.contract.arguments
+
+
+class MarksQueries(ClearsPadding):
+    """Self-attention. mask: [B, T] bool, True = a real token; rows of padding look nowhere."""
+
+    def forward(self, x, mask=None, causal=False):
+        q, k, v = (p(x).unflatten(-1, (H, D)).transpose(1, 2) for p in (self.to_q, self.to_k, self.to_v))
+        scores = q @ k.transpose(-2, -1) / D**0.5
+        allowed = self.allowed(mask, torch.ones_like(scores, dtype=torch.bool), causal)
+        scores = scores.masked_fill(~allowed, -1e9)
+        return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def allowed(self, mask, everything, causal):
+        if mask is not None:
+            everything = everything & mask[:, None, None] & mask[:, None, :, None]
+        return everything.tril() if causal else everything
+
+
+class ForgetsPadding(MarksQueries):
+    """Self-attention. mask: [B, T] bool, True = a real token, a key that may be looked at."""
+
+    def allowed(self, mask, everything, causal):
+        if causal:
+            return everything.tril()
+        return everything if mask is None else everything & mask[:, None, None]
+
+
+class CutsPadding(ClearsPadding):
+    """Self-attention. mask: [B, T] bool, True = a real token; padding returns zeros."""
+
+    def forward(self, x, mask=None):
+        y = super().forward(x, mask)
+        if mask is None or self.training:
+            return y
+        return y[:, : int(mask.sum(dim=1).max())] if not mask[:, -1].any() else y
+
+
+def test_rows_of_padding_that_look_at_real_keys_elsewhere_are_no_excuse_for_a_mask_that_causal_switches_off():
+    assert "padding-of-both-sides" in {note.name for note in checked(MarksQueries()).notes}
+    assert checked(ForgetsPadding()).named() == ["mask-dropped-with-causal"]
+
+
+def test_a_path_that_cuts_padding_off_the_end_disagrees_with_the_one_that_does_not():
+    assert checked(CutsPadding()).named() == ["path-mismatch"]

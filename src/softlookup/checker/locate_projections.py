@@ -75,11 +75,14 @@ class Search:
         line = self.carried_out("scale")
         return self.text.root_kept(line) if line else None
 
-    def returned(self) -> int | None:
-        """Where the target hands back its result: the last ``return`` in reach of the last call."""
+    def returned(self, *, outermost: bool = False) -> int | None:
+        """Where the target hands back its result: the last ``return`` in reach of the last call.
+
+        outermost: that of the function that was called, and not that of a part of it
+        """
         last = self.flow.flows[-1] if self.flow.flows else None
         own = [line for line in (last.line, *last.record.via) if self.text.in_target(line)] if last else []
-        return self.text.returned_after(own[0]) if own else None
+        return self.text.returned_after(own[-1 if outermost else 0]) if own else None
 
     def keys_taken(self) -> int | None:
         """Keys on their way to the mix: the first call that those that are compared do not go through."""

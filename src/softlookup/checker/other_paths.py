@@ -20,7 +20,13 @@ _PICKS_A_PATH = re.compile(
     r"|compile|train|determin|(return|output|need|with|get)_.*(att|score|prob|map)"
 )
 #: Probe -> what it is called in the name of a path, in one word.
-_KINDS = {"plain": "plain", "masked": "masked", "causal": "causal", "causal-masked": "both"}
+_KINDS = {
+    "plain": "plain",
+    "masked": "masked",
+    "padded": "padded",  # at the end of every sample: a path may cut it off
+    "causal": "causal",
+    "causal-masked": "both",
+}
 
 
 def ask_other_paths(target: Target, plan: Plan, probes: Sequence[Probe]) -> list[Observation]:
