@@ -148,7 +148,7 @@ def asked(given: Given) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, Tensor) and value.numel() <= _MOST_SHOWN and set(value.shape[:-2]) <= {1}:
         digits = 2 if value.is_floating_point() else 0
-        rows = value.reshape(-1, value.shape[-1]).tolist() if value.dim() > 1 else [value.reshape(-1).tolist()]
+        rows = value.reshape(-1, value.shape[-1] if value.dim() else 1).tolist()
         text = "; ".join(" ".join(f"{number:.{digits}f}" for number in row) for row in rows)
         return f"[{text}]"
     return _value_words(value)
