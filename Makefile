@@ -14,6 +14,7 @@ quick:
 
 docs:
 	python scripts/write_docs.py
+	python scripts/write_tutorial.py
 
 format:
 	ruff check --fix .

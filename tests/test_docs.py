@@ -11,6 +11,7 @@ import pytest
 
 import softlookup
 from softlookup.catalog import find_rule, rules
+from softlookup.learn.exercise import all_exercises
 from softlookup.report.rule_page import PARTS
 
 ROOT = Path(__file__).parent.parent
@@ -61,9 +62,36 @@ def test_every_public_function_shows_a_runnable_example(name):
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
 )
 def test_python_in_documents_runs(page, monkeypatch, tmp_path):
+    from write_tutorial import PAGES, with_outputs
+
     monkeypatch.chdir(tmp_path)
-    for code in blocks(page, "python"):
-        exec(compile(code, str(page), "exec"), {"__name__": page.stem})
+    text = page.read_text(encoding="utf-8")
+    now = with_outputs(text, page.stem)
+    if page in PAGES:
+        assert now == text, "what the blocks print has changed; run: python scripts/write_tutorial.py"
+
+
+def test_the_picture_of_the_tutorial_shows_what_is_measured():
+    from draw_variance import PICTURE, measured, picture
+
+    before, after = measured()
+    assert abs(before.var() - 64) < 6
+    assert abs(after.var() - 1) < 0.1
+    assert PICTURE.read_text(encoding="utf-8") == picture(), "run: python scripts/write_tutorial.py"
+
+
+@pytest.mark.parametrize("exercise", all_exercises(), ids=lambda it: it.name)
+def test_the_page_of_a_lesson_lists_its_exercises(exercise):
+    lesson = exercise.lesson
+    page = ROOT / "docs" / "tutorial" / f"{lesson.number}-{lesson.name}.md"
+    assert f"\n- {exercise.place} `{exercise.name}`, " in page.read_text(encoding="utf-8")
+
+
+def test_the_site_leads_to_every_page_and_to_no_other():
+    _, _, nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
+    listed = re.findall(r"(\S+\.md)$", nav, re.M)
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(pages)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
