@@ -27,6 +27,7 @@ class Planted:
     rule: str
     contract: Contract = field(default_factory=Contract)
     init: Mapping[str, Any] = field(default_factory=dict)
+    questions: Mapping[str, str] = field(default_factory=dict)  # of Attends, for what a mend may end in
 
     @property
     def holds(self) -> str:
@@ -36,7 +37,7 @@ class Planted:
     def remarks(self, session: FileSession, source: str) -> list[Remark]:
         """Return what is still to be done."""
         said, line = constant(source, ANSWER)
-        found = Attends(self.name, self.contract, self.init).remarks(session, source)
+        found = Attends(self.name, self.contract, self.init, self.questions).remarks(session, source)
         named = str(said or "").strip().lower()
         about = _about_the_name(named, self.rule, line)
         planted = [it for it in found if it.finding.name == self.rule]

@@ -140,3 +140,15 @@ def attend(q, k, v, allowed_mask=None):
         scores = scores.masked_fill(~allowed_mask, -5.0)
     weights = scores.softmax(dim=-1)
     return torch.einsum("bhqk,bhkd->bhqd", weights, v), weights
+
+
+# === unrecognised: the shares that are left are shared out again
+BUG = "mask-after-softmax"
+
+
+def attend(q, k, v, allowed_mask=None):
+    weights = torch.softmax(q @ k.mT / math.sqrt(q.size(-1)), dim=-1)
+    if allowed_mask is not None:
+        weights = weights * allowed_mask
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+    return weights @ v, weights

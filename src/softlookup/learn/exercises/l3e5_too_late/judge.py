@@ -25,5 +25,9 @@ PARTS = (
         "attend",
         AS_GIVEN,
         Contract(layout="B H T d", mask="allowed", causal="none", returns="output, weights"),
+        questions={
+            "unrecognised": "The weights are right while scores are small. When a hidden key scores 100 "
+            "more than the others, what is left of the others' shares, and what is 0 divided by 0?"
+        },
     ),
 )
