@@ -1,13 +1,13 @@
 """Keys that are easy to read.
 
 Goal: Write `make_fixture(wanted, num_keys)`: queries, keys and values with which query i reads value
-wanted[i] and nothing else, correct to 0.001. Keys have nothing in common with each other; row j of the values
-is [j, 10 * j].
+wanted[i] and nothing else, correct to 0.001. Keys have nothing in common with each other; row j of the
+values is [j, 10 * j].
 
 Checks: The shapes, the keys, the values, and the output of softmax(q @ k.T) @ v for several lists.
 
-Ask: Which dot product must be the largest for each query, and by how much, before the softmax gives it almost
-everything?
+Ask: Which dot product must be the largest for each query, and by how much, before the softmax gives it
+almost everything?
 
 Hint: A matrix whose rows have nothing in common: 1 on the diagonal, 0 everywhere else.
 

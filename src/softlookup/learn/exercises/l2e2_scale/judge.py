@@ -1,7 +1,7 @@
 """Why the scale.
 
-Goal: Write `scaled_scores(q, k)`, whose variance does not grow with d_k, and `variance_of_dots(d_k, scaled)`,
-which measures it on random pairs: for d_k = 64 about 64 before the scale, about 1 after it.
+Goal: Write `scaled_scores(q, k)`, whose variance does not grow with d_k, and `variance_of_dots(d_k,
+scaled)`, which measures it on random pairs: for d_k = 64 about 64 before the scale, about 1 after it.
 
 Checks: The scores on several sizes; the measured variance for d_k = 16 and 64, before and after the scale.
 
