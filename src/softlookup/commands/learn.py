@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,11 +186,14 @@ def _show_judgement(place: Place, exercise: Exercise, judgement: Judgement, no_c
     from softlookup.learn.showing import exercise_renderable, judgement_renderable
 
     source = place.file(exercise).read_text(encoding="utf-8", errors="replace")
-    show(judgement_renderable(judgement, exercise, source), no_color=no_color)
+    shown = replace(judgement, file=place.shown(exercise))
+    show(judgement_renderable(shown, exercise, source), no_color=no_color)
     following = place.current()
     if not judgement.solved:
-        words = f"Next: mend it and save; `softlookup learn hint {exercise.name}` helps."
-        show(Text(f"\n{words}"), no_color=no_color)
+        todo = "write it" if judgement.state == "not written" else "mend it"
+        left = place.progress.of(exercise.name).hints < len(exercise.hints)
+        way = f"hint {exercise.name}` helps" if left else f"solution {exercise.name}` shows one"
+        show(Text(f"\nNext: {todo}, save, and check again; `softlookup learn {way}."), no_color=no_color)
     elif following is None:
         show(
             Text("\nThat was the last one. `softlookup learn quiz` asks what has stayed."), no_color=no_color

@@ -26,6 +26,7 @@ class Fault(NamedTuple):
     line: tuple[str, ...] = ()  # torch functions, one of which stands on the line
     which: int = -1  # of those that ran, in order
     evidence: Mapping[str, Any] = MappingProxyType({})  # to be drawn, as that of a Finding
+    result: int | None = None  # which of the tensors that are returned is wrong: the line is where it is made
 
 
 def shown_at(*functions: str, which: int = -1) -> Callable[[Function], Function]:

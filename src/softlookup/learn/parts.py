@@ -279,6 +279,9 @@ def _remark(fault: Fault, answer: Answer, evidence: dict[str, Any], otherwise: i
     otherwise: the line where no torch function ran
     """
     named = [it.line for it in answer.recorded if it.op.strip("_") in fault.line]
+    if fault.result is not None:
+        serial = answer.result_serials[fault.result] if fault.result < len(answer.result_serials) else None
+        named = [it.line for it in answer.recorded if serial in it.writes]
     every = [it.line for it in answer.recorded]
     line = named[fault.which % len(named)] if named else every[-1] if every else otherwise
     return Remark(Finding("", fault.name, fault.summary, line, evidence=evidence), fault.question)

@@ -1,20 +1,20 @@
 """One query looks up.
 
-Goal: write `soft_lookup(query, keys, values)`: one query of shape (d,) is compared with T keys (T, d) by dot
+Goal: Write `soft_lookup(query, keys, values)`: one query of shape (d,) is compared with T keys (T, d) by dot
 products, the softmax of these makes weights (T,), and the weights mix the values (T, d_v). Return the output
 (d_v,) and the weights.
 
-Checks: both results on several sizes, also where d_v differs from d and where dot products are large.
+Checks: Both results on several sizes, also where d_v differs from d and where dot products are large.
 
-Ask: for each key there is one number that says how well it fits: what is done to these numbers, and over what
+Ask: For each key there is one number that says how well it fits: what is done to these numbers, and over what
 do the values get summed?
 
-Hint: three lines are enough: scores, weights, output. Write the shape of each as a comment beside it.
+Hint: Three lines are enough: scores, weights, output. Write the shape of each as a comment beside it.
 
-Hint: the dot product of the query with every key at once is a product of the matrix keys (T, d) and the
+Hint: The dot product of the query with every key at once is a product of the matrix keys (T, d) and the
 vector query (d,).
 
-Hint: softmax over the keys gives numbers that sum to one; weights @ values sums over the keys, so that T goes
+Hint: Softmax over the keys gives numbers that sum to one; weights @ values sums over the keys, so that T goes
 away and d_v stays.
 """
 

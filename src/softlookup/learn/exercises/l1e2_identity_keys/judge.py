@@ -58,11 +58,13 @@ def _wrong_keys(k):
     products = k @ k.T
     if (products.diagonal() == 0).any():
         words = "There is a key of zeros only: its dot product with every query is 0."
-        return Fault("key-is-zero", words, "With which query could it ever be found?")
+        return Fault("key-is-zero", words, "With which query could it ever be found?", result=1)
     if (products - products.diagonal().diag()).abs().max() > 1e-6:
         i, j = (products - products.diagonal().diag()).abs().gt(1e-6).nonzero()[0].tolist()
         words = f"Keys {i} and {j} have something in common: their dot product is {products[i, j]:.4g}."
-        return Fault("keys-overlap", words, "What does a query that asks for one of them find as well?")
+        return Fault(
+            "keys-overlap", words, "What does a query that asks for one of them find as well?", result=1
+        )
     return None
 
 
@@ -72,17 +74,19 @@ def _wrong_values(v):
         return None
     if len({tuple(row) for row in v.tolist()}) < len(v):
         words = "Two rows of the values are equal: an output does not say which of them was read."
-        return Fault("values-alike", words, "What should be different in every row of v?")
+        return Fault("values-alike", words, "What should be different in every row of v?", result=2)
     row = int((v != torch.stack([j, 10 * j], -1)).any(-1).nonzero()[0])
     words = f"Row {row} of the values is {v[row].tolist()}; row j should be [j, 10 * j]."
-    return Fault("wrong-values", words, "Which number does the first row have: 0 or 1?")
+    return Fault("wrong-values", words, "Which number does the first row have: 0 or 1?", result=2)
 
 
 def _wrong_queries(q, k, v, wanted):
     weights = torch.softmax((q.float() @ k.float().T), -1).double()
     if not weights.isfinite().all():
         words = "The softmax of q @ k.T is not finite: the numbers are too large for float32."
-        return Fault("not-finite", words, "How large does a query have to be, and how large is too large?")
+        return Fault(
+            "not-finite", words, "How large does a query have to be, and how large is too large?", result=0
+        )
     output = weights @ v
     shown = drawn(Outcome(output), Outcome(v[wanted]))
     for i, key in enumerate(wanted):
@@ -90,15 +94,15 @@ def _wrong_queries(q, k, v, wanted):
         if weights[i].max() - weights[i].min() < 1e-9:
             words = f"Query {i} gives the same weight to every key."
             question = "What is the dot product of this query with each key?"
-            return Fault("mean-of-values", words, question, evidence=shown)
+            return Fault("mean-of-values", words, question, evidence=shown, result=0)
         if most != key:
             words = f"Query {i} gives the most weight to key {most}; it should read key {key}."
             question = "Which row of k does this query look like?"
-            return Fault("another-key-read", words, question, evidence=shown)
+            return Fault("another-key-read", words, question, evidence=shown, result=0)
         if (output[i] - v[key]).abs().max() > 1e-3:
             words = f"Query {i} gives only {weights[i, key]:.5f} to key {key} of {len(k)}."
             question = "By how much must one dot product lead, with many other keys?"
-            return Fault("query-too-weak", words, question, evidence=shown)
+            return Fault("query-too-weak", words, question, evidence=shown, result=0)
     return None
 
 

@@ -1,16 +1,16 @@
 """Find it: numbers between 0 and 1.
 
-Goal: this attention has one bug. Name its rule in `BUG`, then mend the code.
+Goal: This attention has one bug. Name its rule in `BUG`, then mend the code.
 
 Checks: `BUG`, and that the code is attention without a finding.
 
-Ask: add up a row of the weights, and then a column. Which sum should be one?
+Ask: Add up a row of the weights, and then a column. Which sum should be one?
 
-Hint: print `weights.sum(-1)` and `weights.sum(-2)`.
+Hint: Print `weights.sum(-1)` and `weights.sum(-2)`.
 
-Hint: there is one query in each row; each query hands out one unit of attention among the keys.
+Hint: There is one query in each row; each query hands out one unit of attention among the keys.
 
-Hint: look at the `dim` of the softmax, and compare the pages that `softlookup rules` lists under SL21.
+Hint: Look at the `dim` of the softmax, and compare the pages that `softlookup rules` lists under SL21.
 """
 
 from softlookup.learn.planted import Planted

@@ -1,17 +1,17 @@
 """A causal mask.
 
-Goal: write `make_causal_allowed_mask(seq_len)`: a boolean mask of shape (1, 1, T, T) in which True means that
+Goal: Write `make_causal_allowed_mask(seq_len)`: a boolean mask of shape (1, 1, T, T) in which True means that
 this query (row) may look at this key (column): itself and everything before it.
 
-Checks: shape, dtype and every entry, for lengths 1 to 6.
+Checks: Shape, dtype and every entry, for lengths 1 to 6.
 
-Ask: the first query comes first in the text: which keys may it look at, and how many may the last one?
+Ask: The first query comes first in the text: which keys may it look at, and how many may the last one?
 
-Hint: draw it for T = 3 on paper: one row for each query, one column for each key.
+Hint: Draw it for T = 3 on paper: one row for each query, one column for each key.
 
 Hint: `torch.tril` keeps the lower triangle of a matrix, with the diagonal.
 
-Hint: start from `torch.ones(seq_len, seq_len, dtype=torch.bool)`; `[None, None]` in front of a matrix adds
+Hint: Start from `torch.ones(seq_len, seq_len, dtype=torch.bool)`; `[None, None]` in front of a matrix adds
 two axes of size one.
 """
 
