@@ -84,7 +84,7 @@ def test_the_picture_of_the_tutorial_shows_what_is_measured():
 def test_the_page_of_a_lesson_lists_its_exercises(exercise):
     lesson = exercise.lesson
     page = ROOT / "docs" / "tutorial" / f"{lesson.number}-{lesson.name}.md"
-    assert f"\n- {exercise.place} `{exercise.name}`, " in page.read_text(encoding="utf-8")
+    assert f"\n- {exercise.place} `{exercise.name}`, {exercise.kind} it" in page.read_text(encoding="utf-8")
 
 
 def test_the_site_leads_to_every_page_and_to_no_other():
