@@ -22,7 +22,7 @@ def main() -> None:
     _limit(order)
     _import_this_package(order["package"])
     sys.path.extend(path for path in order["paths"] if path not in sys.path)  # behind the installed packages
-    from softlookup.checker.guard import pack_frame
+    from softlookup.checker.frames import pack_frame
 
     channel = socket.socket(fileno=order["channel"])
     os.register_at_fork(after_in_child=channel.close)  # a copy of us must not answer too
@@ -31,8 +31,7 @@ def main() -> None:
 
     if not _on_accelerator(order["device"]):  # a driver maps far more addresses than it uses memory
         _limit_memory(order["memory_bytes"])
-    sys.argv = [order["file"]]
-    Server(channel, order["file"], _limits_in_words(order), order["device"]).run()
+    Server(channel, order["file"], _limits_in_words(order), order["device"]).run(_name_program)
     os._exit(0)  # without the target's exit handlers
 
 
@@ -46,6 +45,10 @@ def _import_this_package(folder: str) -> None:
     import softlookup  # noqa: F401 - its parts are found through it from now on
 
     sys.path.remove(folder)
+
+
+def _name_program(file: str) -> None:
+    sys.argv = [file]
 
 
 def _limit(order: dict[str, Any]) -> None:

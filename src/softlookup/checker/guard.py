@@ -19,7 +19,6 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -29,19 +28,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from softlookup.checker.ending import MARK, end_process, exit_status, has_ended
+from softlookup.checker.ending import end_process, exit_status, has_ended
+from softlookup.checker.frames import LARGEST_FRAME_BYTES, SIZES, pack_frame
+from softlookup.checker.surroundings import environment_in
 from softlookup.terms import SoftlookupError
 
 MIB = 2**20
-SIZES = struct.Struct("<QQ")  # bytes of the JSON header, bytes of the tensor block
-_LARGEST_FRAME_BYTES = 2048 * MIB
 _STARTING_SECONDS = 60.0  # for Python and torch: a busy machine is no fault of the file
 _UNSEEN_SECONDS = 5  # what it may work while we import torch and do not wait for it yet
 _POLL_SECONDS = 0.05  # how soon the end of the child is noticed when nothing arrives
 _BEFORE_THE_FILE = ("start Python", "import torch")
-_ALLOWED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-
-_CHOOSE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
 
 class TargetError(SoftlookupError):
@@ -66,12 +62,6 @@ class Limits:
     def cpu_seconds(self) -> int:
         """Processor time of one process; a little more than the wall clock, which has the better message."""
         return math.ceil(self.wall_seconds) + _UNSEEN_SECONDS
-
-
-def pack_frame(header: dict[str, Any], tensors: bytes = b"") -> bytes:
-    """Return the bytes of one message."""
-    text = json.dumps(header).encode()
-    return SIZES.pack(len(text), len(tensors)) + text + tensors
 
 
 def launch(path: str | os.PathLike[str], limits: Limits = Limits()) -> Child:
@@ -168,7 +158,7 @@ class Child:
                 stdout=output,
                 stderr=output,
                 cwd=self.folder,
-                env=_environment(self.folder, self.limits.device),
+                env=environment_in(self.folder, self.limits.device),
                 pass_fds=[channel.fileno()],
                 start_new_session=True,
             )
@@ -194,7 +184,7 @@ class Child:
         """Return the next message. Raises: TargetError when the child has ended or the time is over."""
         while True:
             header_bytes, tensor_bytes = SIZES.unpack(self._take(SIZES.size))
-            if header_bytes + tensor_bytes > _LARGEST_FRAME_BYTES:
+            if header_bytes + tensor_bytes > LARGEST_FRAME_BYTES:
                 self._give_up("sent back more than can be read")
             text, tensors = self._take(header_bytes), self._take(tensor_bytes)
             try:
@@ -291,15 +281,6 @@ class Child:
             return None
         found = re.search(rf'File "{re.escape(str(self.file))}", line (\d+)', stack)
         return int(found.group(1)) if found else None
-
-
-def _environment(folder: Path, device: str) -> dict[str, str]:
-    allowed = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    # No accelerator: the probes are tiny, and code that asks for one then takes the path that we check.
-    own = {"HOME": str(folder), "TMPDIR": str(folder), MARK: folder.name}
-    chosen = {name: os.environ[name] for name in _CHOOSE_DEVICES if name in os.environ}
-    return {**allowed, **threads, **own, **(chosen if device else {"CUDA_VISIBLE_DEVICES": ""})}
 
 
 def _signal_name(number: int) -> str:

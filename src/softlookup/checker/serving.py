@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
@@ -24,9 +25,9 @@ from softlookup.checker.callee import Callee, placed
 from softlookup.checker.calling import failure_of, make_call
 from softlookup.checker.calls import Failure, Sketch
 from softlookup.checker.constructing import instance_of, is_factory, made
+from softlookup.checker.frames import SIZES, pack_frame
 from softlookup.checker.frameworks import callee_of, framework_of
 from softlookup.checker.frameworks.onnx_models import OnnxFile
-from softlookup.checker.guard import SIZES, pack_frame
 from softlookup.checker.lazy_weights import with_its_weights
 from softlookup.checker.model_files import is_model_file
 from softlookup.checker.sketching import sketch_of
@@ -46,10 +47,14 @@ class Server:
         self._module = ModuleType(MODULE_NAME)
         self._targets: list[Callee] = []
 
-    def run(self) -> None:
-        """Serve until the parent closes the channel."""
+    def run(self, name_program: Callable[[str], None]) -> None:
+        """Serve until the parent closes the channel.
+
+        name_program: called with the path of the file before it is loaded: what it finds as its own name
+        """
         if not self._file and not self._told_a_file():
             return
+        name_program(self._file)
         self._say(f"import {os.path.basename(self._file)}")
         failure = self._load()
         sketches = [wire.write_sketch(sketch) for sketch in self._sketches()]
@@ -69,7 +74,6 @@ class Server:
         if request is None:
             return False
         self._file = request[0]["file"]
-        sys.argv = [self._file]
         return True
 
     def _load(self) -> Failure | None:
