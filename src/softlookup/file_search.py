@@ -128,7 +128,7 @@ def looks_like_attention(text: str) -> bool:
 def mentions_attention(text: str) -> bool:
     """Say whether any name in this source, also of what it only calls, speaks of attention.
 
-    >>> mentions_attention("import x\nx.softmax(1)"), mentions_attention("# attention, please\nimport x")
+    >>> mentions_attention("import x; x.softmax(1)"), mentions_attention("import x  # attention, please")
     (True, False)
     """
     try:
