@@ -46,6 +46,11 @@ def m76(m, p):
     return m(p.x, TRIANGLE), (output, weights.permute(0, 2, 3, 1))
 
 
+def m77(m, p):
+    q, k, v, o = qkvo(m, "q_proj k_proj v_proj o_proj")
+    return m(p.x), recipe(p.x, p.x, [q, k, v, o], TRIANGLE, scale=1.0 if m.folded else None)[0]
+
+
 #: file -> how it is built, and from module and problem: what it answers, and what must come out
 CASES = {
     "m70": (lambda c: c(H, D), fused_plain("qkv proj", allowed=TRIANGLE)),
@@ -55,4 +60,5 @@ CASES = {
     "m74": (lambda c: c(H, WIDTH, 0.25), m74),
     "m75": (lambda c: c(WIDTH, H), m75),
     "m76": (lambda c: c(WIDTH, H), m76),
+    "m77": (lambda c: c(WIDTH, H), m77),
 }

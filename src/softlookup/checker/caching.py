@@ -21,6 +21,8 @@ from softlookup.terms import Case
 _PLACES = frozenset({"positions", "cos", "sin", "rotary"})
 #: A switch that makes a module keep its keys and values.
 _REMEMBERS = re.compile(r"_?(use|enable|with|keep|kv|update)_?(kv_?)?(cache|caching)|incremental|decoding")
+#: What a module that remembers without being told to sets in itself.
+_KEEPS = re.compile(r"\bself\.\w*(cache|past|kv|previous|earlier)\w*(\s*,[^=\n]*)?\s*=[^=]", re.I)
 
 
 def ask_with_a_cache(target: Target, plan: Plan) -> tuple[Plan, list[Observation]]:
@@ -61,7 +63,9 @@ def _given_first(whole: Case, later: Case) -> Case:
 
 
 def _remembering(plan: Plan, sketch: Sketch) -> Iterator[dict[str, Any]]:
-    """Yield what turns on the memory of a module, as a probe sets it."""
+    """Yield what turns on the memory of a module, as a probe sets it: nothing, where it always remembers."""
+    if _KEEPS.search(sketch.source):
+        yield {}
     for parameter in plan.parameters:
         if parameter.default == "False" and _REMEMBERS.fullmatch(parameter.name):
             yield {"arguments": ((parameter.name, True),)}

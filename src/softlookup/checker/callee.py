@@ -109,6 +109,7 @@ class _Holder(nn.Module):
     """A module around a call, so that a bound method too can be given other weights.
 
     earlier: arguments of calls that are made first, under the same weights: what they left behind is used
+    settles: the module goes into evaluation here, where it makes what it needs of the weights of the call
     """
 
     def __init__(self, function: Callable[..., Any], module: nn.Module) -> None:
@@ -116,22 +117,29 @@ class _Holder(nn.Module):
         self.held = module
         self._function = function
         self.earlier: tuple[Any, ...] = ()
+        self.settles = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self.settles:
+            self.held.eval()
         for args_before, kwargs_before in self.earlier:
             self._function(*args_before, **kwargs_before)
         return self._function(*args, **kwargs)
 
 
 class ModuleCallee:
-    """An ``nn.Module``, or a method of one."""
+    """An ``nn.Module``, or a method of one.
 
-    differentiable = True
+    One that rewrites its weights on its way to evaluation is given those of a call before that, and shows
+    those of training. What it makes of them is mostly hidden from autograd.
+    """
 
     def __init__(self, function: Callable[..., Any], module: nn.Module) -> None:
         self._holder = _Holder(function, module)
         self._module = module
         self._kept: Kept | None = None
+        self._rewrites = _rewrites_weights(module)
+        self.differentiable = not self._rewrites
 
     def call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Call, weights: dict[str, Tensor]
@@ -142,20 +150,20 @@ class ModuleCallee:
         self._kept = kept
         self._holder.earlier = asked.earlier
         try:
-            with _arranged(self._module, asked):
-                replaced = {**self._cast(asked.dtype), **weights}
+            replaced = {**self._cast(asked.dtype), **weights}
+            self._holder.settles = self._rewrites and bool(replaced) and not asked.training
+            with _arranged(self._module, asked, training=asked.training or self._holder.settles):
                 if not replaced:
                     return self._holder(*args, **kwargs)
                 named = {f"held.{name}": value for name, value in replaced.items()}
                 return torch.func.functional_call(self._holder, named, args, kwargs)
         finally:
             if kept is not None:
-                kept.restore()
+                kept.restore(thoroughly=self._rewrites)
 
     def weights(self) -> dict[str, Tensor]:
         """Return parameters and buffers."""
-        found = [*self._module.named_parameters(), *self._module.named_buffers()]
-        return {name: tensor.detach() for name, tensor in found if not is_lazy(tensor)}
+        return _in_training(self._module) if self._rewrites else _tensors_of(self._module)
 
     def device(self) -> torch.device | None:
         """Return where its first parameter lies."""
@@ -164,6 +172,39 @@ class ModuleCallee:
 
     def _cast(self, dtype: str) -> dict[str, Tensor]:
         return in_dtype(self.weights(), dtype) if dtype else {}
+
+
+def _tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    found = [*module.named_parameters(), *module.named_buffers()]
+    return {name: tensor.detach() for name, tensor in found if not is_lazy(tensor)}
+
+
+def _in_training(module: nn.Module) -> dict[str, Tensor]:
+    """Return copies of the weights that a module has in training, and leave it as it was."""
+    kept = Kept(module)
+    try:
+        module.train()
+        return {name: tensor.clone() for name, tensor in _tensors_of(module).items()}
+    finally:
+        kept.restore(thoroughly=True)
+
+
+def _rewrites_weights(module: nn.Module) -> bool:
+    """Say whether the weights of a module are others in training and in evaluation."""
+    usual = nn.Module.train, nn.Module.eval
+    if all((type(part).train, type(part).eval) == usual for part in module.modules()):
+        return False
+    kept = Kept(module)
+    try:
+        module.train()
+        before = {name: tensor.clone() for name, tensor in _tensors_of(module).items()}
+        module.eval()
+        after = _tensors_of(module)
+        return before.keys() == after.keys() and any(not torch.equal(before[n], after[n]) for n in before)
+    except Exception:  # it has but one mode
+        return False
+    finally:
+        kept.restore(thoroughly=True)
 
 
 def in_dtype(weights: dict[str, Tensor], dtype: str) -> dict[str, Tensor]:
@@ -195,13 +236,13 @@ def module_of(function: Any) -> nn.Module | None:
 
 
 @contextlib.contextmanager
-def _arranged(module: nn.Module, asked: Call) -> Iterator[None]:
+def _arranged(module: nn.Module, asked: Call, *, training: bool) -> Iterator[None]:
     """Set mode, settings and bypassed parts for one call."""
     was_training = [(part, part.training) for part in module.modules()]
     replaced: list[tuple[Any, str, Any]] = []
     try:
-        if asked.training != module.training:
-            module.train(asked.training)
+        if training != module.training:
+            module.train(training)
         for path, value in asked.settings.items():
             owner, name = _owner(module, path)
             replaced.append((owner, name, getattr(owner, name)))

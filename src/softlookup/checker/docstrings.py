@@ -63,8 +63,8 @@ def notes_by_parameter(doc: str, parameters: tuple[Parameter, ...]) -> dict[str,
         depth = len(line) - len(line.lstrip())
         if not line.strip() or (current != [""] and depth <= indent):
             current = [""]
-        # Several parameters on one line: "k: [...]   v: [...]; mask: bool, ..."
-        for place, piece in enumerate(re.split(r";\s+|(?<=\S)\s{2,}|(?<=[.)\]])\s+(?=[\w, ]+:\s)", line)):
+        # Several parameters on one line: "k: [...]   v: [...], bias: [...]; mask: bool, ..."
+        for place, piece in enumerate(re.split(r";\s+|(?<=\S)\s{2,}|(?<=[.)\]]),?\s+(?=[\w, ]+:\s)", line)):
             head = _HEAD.match(piece)
             mentioned = [word for word in re.findall(r"\w+", head[1]) if word in names] if head else []
             if mentioned:
@@ -172,7 +172,7 @@ _YES = r"(?:\btrue\b|\b1(?:\.0?|s)?(?![\w/])|\bones?\b|non-?zero)"
 _NO = r"(?:\bfalse\b|\b0(?:\.0?|s)?(?![\w/])|\bzeros?\b)"
 _LOOK = (
     r"(?:attend|allow|keep|kept|visible|valid\b|real\b|look|seen?\b|participat|unmasked|include"
-    r"|may be used|actual|part of)"
+    r"|may be used|actual|part of|takes? part)"
 )
 _HIDE = (
     r"(?:\bmask|block|hid|ignor|padd?ing|\bpad\b|padded|exclud|drop|disallow|forbid|forbidden"

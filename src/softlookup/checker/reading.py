@@ -247,7 +247,7 @@ def _facts(sketch: Sketch, doc: str, roles: dict[str, str]) -> dict[str, Any]:
     elif re.search(r"\b(averag\w+|mean) over (the )?heads|head[- ]averaged", text):
         facts["weights"] = "averaged"
     elif re.search(
-        r"per[- ]head weights|weights[^.]{0,30}\bper head"
+        r"per[- ]head weights|weights[^.]{0,30}\b(per|(of|for) (each|every)) head"
         r"|weights[^.\n]{0,12}[\[(]b(atch)?, ?(h\b|heads|num_heads)",
         text,
     ):

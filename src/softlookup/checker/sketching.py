@@ -96,7 +96,9 @@ def _outside(target: Any) -> Outside:
 
 def _is_differentiable(target: Any) -> bool:
     """Say whether gradients pass through a call; of a class not yet built, nothing is known against it."""
-    return inspect.isclass(target) or framework_of(target) is None or callee_of(target).differentiable
+    if inspect.isclass(target) or (framework_of(target) is None and module_of(target) is None):
+        return True
+    return callee_of(target).differentiable
 
 
 def code_of(target: Any) -> Any:

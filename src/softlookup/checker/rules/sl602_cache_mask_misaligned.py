@@ -19,5 +19,10 @@ from softlookup.terms import Case
 LINE = ("skipped with a cache", "visible", "hide", "normalize")
 
 
-def visible(case: Case) -> Tensor | None:
-    return all_rules(case if case.past is None else case.but(causal=None))
+#: The first piece may go another way than those that find something in the cache.
+VARIANTS = ("with a cache", "with a cache that holds something")
+
+
+def visible(case: Case, variant: str) -> Tensor | None:
+    elsewhere = case.past is None or ("something" in variant and case.past == 0)
+    return all_rules(case if elsewhere else case.but(causal=None))
