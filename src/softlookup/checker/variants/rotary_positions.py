@@ -39,7 +39,10 @@ def VARIANTS(evidence: Evidence) -> Iterator[Rotation]:  # noqa: N802
     longest = next((seen.probe for seen in long_answers(evidence)), "plain")
     if best is None or misfit(evidence, score, best, longest) >= 1:
         measured = measured_rotation(evidence)
-        yield from [measured] if measured is not None else first if best is None else ()
+        if measured is not None:
+            yield measured
+    if best is None:  # beside another bug what was measured may be nothing that is there
+        yield from first
 
 
 def score(q: Tensor, k: Tensor, case: Case, variant: Rotation) -> Tensor:
