@@ -155,6 +155,27 @@ class NormedThenTurned(Projected):
         return self.mix(q, rotated(k, angles) if self.turn else k, v)
 
 
+class Bounded(Projected):
+    """Attention with a bias; what bounds the scores, and by how much, is said in no known word."""
+
+    def __init__(self, hides=False):
+        super().__init__()
+        self.limit, self.laser_softclamp_value, self.hides = 5.0, 15.0, hides  # the second one is never used
+
+    def forward(self, x, attn_bias=None):
+        q, k, v = self.heads(x)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if self.hides:  # bounded as well: a hidden key is only made less likely
+            later = torch.arange(x.shape[1])[:, None] < torch.arange(x.shape[1])
+            scores = scores.masked_fill(later, -math.inf)
+        scores = bounded(scores if attn_bias is None else scores + attn_bias, self.limit)
+        return self.out_proj((scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2))
+
+
+def bounded(scores, limit):
+    return (scores / limit).tanh() * limit
+
+
 def rotated(x, angles, halves=True):
     a, b = x.chunk(2, dim=-1) if halves else (x[..., ::2], x[..., 1::2])
     turned = (a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos())
@@ -239,3 +260,13 @@ def test_trained_factors_of_such_a_norm_change_nothing():
 
 def test_rotated_queries_beside_keys_that_are_not_rotated_are_blamed_behind_a_norm_too():
     assert not softlookup.check(NormedThenTurned(turn=False)).clean
+
+
+def test_a_cap_on_scores_and_bias_is_measured_whatever_it_is_called():
+    diagnosis = softlookup.check(Bounded())
+    assert diagnosis.named() == []
+    assert float(note(diagnosis, "softcap")) == 5.0
+
+
+def test_a_cap_over_hidden_keys_is_never_clean():
+    assert not softlookup.check(Bounded(hides=True), softlookup.Contract(causal="built-in")).clean
