@@ -42,3 +42,7 @@ class Problem:
         self.memory = draw(B, S, MEMORY)
         self.image = draw(B, WIDTH, 3, 3)
         self.bias = draw(1, H, T, T)
+
+    def followed(self):
+        """Ask for the gradients of the inputs, which are all that a module without weights has."""
+        return [t.requires_grad_() for t in (self.x, self.y, self.z, self.memory, self.image)]

@@ -1,6 +1,6 @@
 """Prove the corpus of modules: each file gives the answer of its definition in float64, with its weights.
 
-The answer, the returned weights and the gradients of every parameter are compared, in float32 and float64.
+The answer, the returned weights and the gradients of all parameters and inputs are compared, in two dtypes.
 """
 
 import importlib.util
@@ -11,6 +11,7 @@ from pathlib import Path
 import proofs_first_half
 import proofs_of_rotations
 import proofs_of_states_and_weights
+import proofs_of_uses
 import proofs_second_half
 import pytest
 import torch
@@ -28,6 +29,7 @@ CASES = (
     | proofs_second_half.CASES
     | proofs_of_rotations.CASES
     | proofs_of_states_and_weights.CASES
+    | proofs_of_uses.CASES
 )
 
 
@@ -57,26 +59,27 @@ def listed(answer):
     return list(answer) if isinstance(answer, tuple) else [answer]
 
 
-def gradients(answers, parameters):
+def gradients(answers, followed):
     answers = [a for a in answers if a.requires_grad]
     total = sum(
         (a.double() * torch.linspace(-1, 1, a.numel(), dtype=torch.float64).view(a.shape)).sum()
         for a in answers
     )
-    return torch.autograd.grad(total, parameters, allow_unused=True)
+    return torch.autograd.grad(total, followed, allow_unused=True)
 
 
 @pytest.mark.parametrize("dtype", ATOL, ids=str)
 @pytest.mark.parametrize("key", sorted(CASES))
 def test_the_module_gives_the_answer_the_weights_and_the_gradients_of_its_definition(key, dtype):
     module = built(key, dtype)
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    got, want = (listed(answer) for answer in CASES[key][1](module, Problem(dtype)))
+    problem = Problem(dtype)
+    followed = [p for p in module.parameters() if p.requires_grad] + problem.followed()
+    got, want = (listed(answer) for answer in CASES[key][1](module, problem))
     assert len(got) == len(want)
     for mine, theirs in zip(got, want, strict=True):
         assert mine.dtype == dtype
         torch.testing.assert_close(mine.double(), theirs, atol=ATOL[dtype], rtol=0)
-    for mine, theirs in zip(gradients(got, parameters), gradients(want, parameters), strict=True):
+    for mine, theirs in zip(gradients(got, followed), gradients(want, followed), strict=True):
         assert (mine is None) == (theirs is None)
         if mine is not None:
             torch.testing.assert_close(mine.double(), theirs.double(), atol=20 * ATOL[dtype], rtol=1e-3)
