@@ -42,8 +42,9 @@ class Planted:
         about = _about_the_name(named, self.rule, line)
         planted = [it for it in found if it.finding.name == self.rule]
         others = [it for it in found if it.finding.name != self.rule]
-        if planted and about:
-            return [*([about] if named else []), *(replace(it, veiled=True) for it in planted), *others]
+        if planted and about:  # the question of a rule would tell its name
+            veiled = (replace(it, veiled=True, question="") for it in planted)
+            return [*([about] if named else []), *veiled, *others]
         if planted:
             question = "The name is right. What should this line do instead?"
             return [*(replace(it, question=question) for it in planted), *others]
