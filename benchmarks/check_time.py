@@ -36,11 +36,11 @@ COMMANDS = {
 }
 
 
-def seconds_of(command: list[str], status: int) -> float:
+def seconds_of(command: list[str], status: int, folder: Path = ROOT) -> float:
     """Run a command and return its wall time; another exit status than expected ends the benchmark."""
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
-        done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output, check=False)
+        done = subprocess.run(command, cwd=folder, stdout=output, stderr=output, check=False)
         seconds = time.perf_counter() - start
         if done.returncode != status:
             output.seek(0)

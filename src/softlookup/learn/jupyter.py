@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import click
+
 from softlookup.console import plain_text
 from softlookup.learn.exercise import Exercise, find_exercise
 from softlookup.learn.judging import judge
@@ -25,11 +27,11 @@ def load_ipython_extension(shell: Any) -> None:
         """Run the cell, and judge it as the exercise of this name."""
         wanted = find_exercise(line)
         shell.run_cell(cell)
-        print(judged_cell(wanted, cell))
+        click.echo(judged_cell(wanted, cell))
 
     def hint(line: str) -> None:
         """Show the next hint of an exercise."""
-        print(next_hint(find_exercise(line)))
+        click.echo(next_hint(find_exercise(line)))
 
     shell.register_magic_function(exercise, "cell", "exercise")
     shell.register_magic_function(hint, "line", "hint")
