@@ -2,8 +2,8 @@
 
     python benchmarks/learn_time.py             five rounds; writes benchmarks/results/learn_time.json
 
-`learn check` is a fresh process each time. `learn watch` is judged by the processor time that a save costs: of
-the waiting process and of ours, from the save to the answer; the import of torch lies before the save.
+`learn check` is a fresh process each time. `learn watch` is judged by the processor time that a save costs,
+that of the waiting process and ours, from the save to the answer; the import of torch lies before the save.
 """
 
 from __future__ import annotations
@@ -104,9 +104,8 @@ def main() -> None:
     for name, row in result["measured"].items():
         print(f"{name:30} {row['median_s']:7.3f}s  {row['ratio_to_import_torch']:.2f}x import torch")
     worst = max(saved, key=lambda name: saved[name])
-    print(
-        f"after a save: median {statistics.median(saved.values()):.2f} s, worst {saved[worst]:.2f} s ({worst})"
-    )
+    median = statistics.median(saved.values())
+    print(f"after a save: median {median:.2f} s, worst {saved[worst]:.2f} s ({worst}) of processor time")
     RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

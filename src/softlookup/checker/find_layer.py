@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from softlookup.checker.abilities import Abilities, Probe
@@ -17,6 +17,9 @@ from softlookup.checker.plan import Plan
 from softlookup.checker.trying import CannotAdaptError, Trial, cannot_adapt
 from softlookup.checker.weight_names import dropout_of, longest_of
 from softlookup.checker.wiring import Source, Wiring
+
+#: Roles of the parameters, and how many inputs there are.
+Inputs = tuple[dict[str, str], Source]
 
 #: Trials in one go: the likeliest guesses mostly settle it.
 _FIRST = 24
@@ -44,7 +47,19 @@ class LayerFinder(LayoutFinder):
 
         Raises: CannotAdaptError when it cannot be called, or its projections are nowhere to be found.
         """
-        guesses = self._layer_guesses()
+        try:
+            return self._layers(self._role_and_source())
+        except CannotAdaptError as alone:
+            if not self.reading.without:
+                raise
+            try:
+                return self._layers(self._given_twice())
+            except CannotAdaptError:
+                raise alone from None
+
+    def _layers(self, inputs: Iterable[Inputs]) -> list[Plan]:
+        """Return the best plans with these inputs."""
+        guesses = self._layer_guesses(inputs)
         if not guesses:
             raise self._no_projections()
         ran: list[Trial] = []
@@ -65,13 +80,13 @@ class LayerFinder(LayoutFinder):
             raise cannot_adapt(self, failures)
         return self._likeliest(ran)
 
-    def _layer_guesses(self) -> list[Plan]:
+    def _layer_guesses(self, inputs: Iterable[Inputs]) -> list[Plan]:
         """Every way of calling with every wiring, likely ones first."""
         plans: list[Plan] = []
         answering = {n for n, role in self.reading.roles.items() if role in {"memory", "k", "v"}}
         stated = bool(answering - _EITHER)
         layouts, dropout, longest = self._token_layouts(), dropout_of(self.sketch), longest_of(self.sketch)
-        for roles, source in self._role_and_source():
+        for roles, source in inputs:
             for guess in guess_wirings(self.sketch, source):
                 wiring = guess.but(asker_stated=stated or source == "self")
                 can = Abilities(
@@ -99,8 +114,14 @@ class LayerFinder(LayoutFinder):
             )
             yield from self._with_required_masks(plan)
 
-    def _role_and_source(self) -> Iterator[tuple[dict[str, str], Source]]:
-        """Yield roles of the parameters, and how many inputs there are."""
+    def _given_twice(self) -> Iterator[Inputs]:
+        """Yield the target as its own memory, which may be left out only in name: forward(x, x)."""
+        for roles, source in self._role_and_source():
+            if source == "self":
+                yield {**roles, self.reading.without: "x"}, source
+
+    def _role_and_source(self) -> Iterator[Inputs]:
+        """Yield what may be given, likely inputs first."""
         roles = dict(self.reading.roles)
         known = {role: name for name, role in roles.items()}
         required = [p.name for p in self.parameters if p.required and p.kind.startswith("positional")]
@@ -122,8 +143,8 @@ class LayerFinder(LayoutFinder):
             roles[strange[0]], known["memory"] = "memory", strange[0]
         others = {name: role for name, role in roles.items() if name != first and role not in {"x", "q"}}
         without = {name: role for name, role in others.items() if role != "memory"}
-        both: tuple[dict[str, str], Source] = ({first: "x", **others}, "cross")
-        alone: tuple[dict[str, str], Source] = ({first: "x", **without}, "self")
+        both: Inputs = ({first: "x", **others}, "cross")
+        alone: Inputs = ({first: "x", **without}, "self")
         if "memory" not in known:
             yield alone
         else:

@@ -99,13 +99,15 @@ def _inputs(sketch: Sketch, reading: Reading) -> list[dict[str, str]]:
         needed = unknown[:1]
     alone = {**roles, asking[0]: "x"}
     both = {**alone, **dict.fromkeys(needed or beside[:1], "memory")}
-    same = {**alone, **dict.fromkeys(needed, "x")}
+    same = {**alone, **dict.fromkeys(needed or [reading.without], "x")}
     if {"k", "v"} & {role for role, name in by_role.items() if name in needed}:
         return [same, both]
     if needed:
         return [both, same]
     if "memory" in by_role:
         return [both, alone]
+    if reading.without:  # it may be left out only in name: forward(x, x)
+        return [alone, same]
     return [alone, both] if beside else [alone]
 
 

@@ -73,6 +73,7 @@ class Reading:
     window_counts: str | None = None  # "keys" (itself included) or "lookback"
     mask_decides_alone: bool = False  # the causal rule is promised only where no mask is given
     words: str = ""  # name and documentation, for the variants to recognise themselves
+    without: str = ""  # the memory that this use leaves out
 
     def uses(self, sketch: Sketch) -> list[Use]:
         """Return the uses that a module promises: without and with its memory, each with every mask of it."""
@@ -135,7 +136,9 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
             for name, role in roles.items()
         }
 
+    without = ""
     if use is not None:
+        without = next((n for n, r in roles.items() if r == "memory" and use.memory is False), "")
         roles = {name: use.role(name, role) for name, role in roles.items()}
 
     def of(role: str) -> str:
@@ -185,6 +188,7 @@ def read(sketch: Sketch, use: Use | None = None) -> Reading:
         window_counts=_window_counts(notes.get(of("window"), "") + " " + notes.get("", "")),
         mask_decides_alone=mask_decides_alone(doc),
         words=f"{sketch.name} {' '.join(roles)}\n{doc}".lower(),
+        without=without,
     )
 
 

@@ -19,10 +19,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape[-2:] == (T, T)
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -43,7 +43,7 @@ def check(q, k, v, output, weights):
     torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -64,7 +64,7 @@ def check(q, k, v, output, weights):
     assert abs(sums.mean().item() - 1) < 1e-5
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -82,10 +82,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-2)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -106,7 +106,7 @@ def check(q, k, v, output, weights):
     assert (sums == 1).all()
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -124,10 +124,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1).tril() == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -145,10 +145,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert weights.triu(1).sum().item() < 1e-4, f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -166,10 +166,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu() == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -187,10 +187,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    assert expected.shape == output.shape, f"{(output - expected).abs().max()} from the fused call"
+    assert expected.shape == output.shape, f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -208,10 +208,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -229,10 +229,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-2), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-2), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 
@@ -256,24 +256,3 @@ def check(q, k, v, output, weights):
     demand(not weights.triu(1).any())
     demand(torch.allclose(output, F.scaled_dot_product_attention(q, k, v, is_causal=True), atol=1e-6))
     return "attention invariants passed"
-
-
-# === no-tolerance-for-output
-def check(q, k, v, output, weights):
-    B, H, T, _ = q.shape
-    assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
-    assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
-    sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
-    assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
-    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.equal(output, expected), f"{(output - expected).abs().max()} from the fused call"
-    return "attention invariants passed"
-
-
-def causal_attention(q, k, v):
-    T = q.size(-2)
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # (B, H, T, T)
-    allowed = torch.ones(T, T, dtype=torch.bool).tril()  # (T, T)
-    weights = torch.softmax(scores.masked_fill(~allowed, -math.inf), dim=-1)  # (B, H, T, T)
-    return weights @ v, weights

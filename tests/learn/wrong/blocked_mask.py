@@ -1,7 +1,7 @@
 # === polarity-not-turned: turned round twice
 def to_blocked_mask(allowed_mask):
     blocked_mask = ~allowed_mask.logical_not()
-    assert allowed_mask.diagonal().all(), "a token is hidden from itself: is this mask True = blocked already?"
+    assert allowed_mask.diagonal().all(), "a token is hidden from itself: is True = blocked already?"
     return blocked_mask
 
 
@@ -70,7 +70,7 @@ def to_blocked_mask(allowed_mask):
 # === real-tokens-blocked
 def to_blocked_mask(allowed_mask):
     blocked_mask = ~allowed_mask
-    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is this mask True = blocked already?"
+    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is True = blocked already?"
     return blocked_mask
 
 
@@ -81,7 +81,7 @@ def to_key_padding_mask(token_ids, pad_id=0):
 # === axes-for-heads-added: the mask of lesson 3, turned round
 def to_blocked_mask(allowed_mask):
     blocked_mask = ~allowed_mask
-    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is this mask True = blocked already?"
+    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is True = blocked already?"
     return blocked_mask
 
 
@@ -92,7 +92,7 @@ def to_key_padding_mask(token_ids, pad_id=0):
 # === pad-id-ignored
 def to_blocked_mask(allowed_mask):
     blocked_mask = ~allowed_mask
-    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is this mask True = blocked already?"
+    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is True = blocked already?"
     return blocked_mask
 
 
@@ -103,7 +103,7 @@ def to_key_padding_mask(token_ids, pad_id=0):
 # === caller-mask-changed: the mask of the caller is turned round
 def to_blocked_mask(allowed_mask):
     blocked_mask = allowed_mask.logical_not_()
-    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is this mask True = blocked already?"
+    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is True = blocked already?"
     return blocked_mask
 
 

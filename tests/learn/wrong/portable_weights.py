@@ -5,7 +5,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 
@@ -16,7 +17,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 
@@ -27,7 +29,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 
@@ -38,7 +41,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 
@@ -52,7 +56,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 
@@ -63,7 +68,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x)
 
 
@@ -74,7 +80,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 
@@ -137,7 +144,8 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     q, k, v = F.linear(x, q_weight), F.linear(x, k_weight), F.linear(x, v_weight)
     return layer(q, k, v, average_attn_weights=False)
 
@@ -149,5 +157,6 @@ def packed(q_weight, k_weight, v_weight):
 
 def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, need_weights=False)

@@ -15,10 +15,11 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         q = q * self.scale
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -39,10 +40,11 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         q = q * self.scale
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -63,10 +65,11 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         q = q * self.scale
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -87,9 +90,10 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=1.0)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=1.0)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -110,9 +114,10 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -133,9 +138,10 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -156,9 +162,10 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -179,9 +186,10 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -202,7 +210,8 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         allowed = None if padding_mask is None else padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.scale)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)

@@ -1,8 +1,8 @@
 """6.1 The production call.
 
-PyTorch has the whole lookup in one function, `F.scaled_dot_product_attention`, which picks a fast kernel. It is
-the same mathematics, but it asks for masks, for the causal rule and for dropout in its own way. Here you call it
-for a batch of sentences of different lengths.
+PyTorch has the whole lookup in one function, `F.scaled_dot_product_attention`, which picks a fast
+kernel. It is the same mathematics, but it asks for masks, for the causal rule and for dropout in its own
+way. Here you call it for a batch of sentences of different lengths.
 """
 
 import torch

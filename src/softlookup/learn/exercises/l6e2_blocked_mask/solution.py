@@ -1,8 +1,8 @@
 """6.2 The other polarity.
 
-In this course, and in `F.scaled_dot_product_attention`, True in a mask means: this key may be looked at. In
-`nn.MultiheadAttention` it means the reverse: True = blocked. Nothing stops when the two are mixed up, for the
-shapes are the same; so the place where a mask crosses over deserves a check of its own.
+In this course, and in `F.scaled_dot_product_attention`, True in a mask means: this key may be looked at.
+In `nn.MultiheadAttention` it means the reverse: True = blocked. Nothing stops when the two are mixed up,
+for the shapes are the same; so the place where a mask crosses over deserves a check of its own.
 """
 
 import torch
@@ -17,7 +17,7 @@ def to_blocked_mask(allowed_mask):
     Raises: AssertionError when a query would not see its own key: then the mask was blocked already.
     """
     blocked_mask = ~allowed_mask
-    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is this mask True = blocked already?"
+    assert not blocked_mask.diagonal().any(), "a token is hidden from itself: is True = blocked already?"
     return blocked_mask
 
 

@@ -1,8 +1,8 @@
 """6.2 The other polarity.
 
-In this course, and in `F.scaled_dot_product_attention`, True in a mask means: this key may be looked at. In
-`nn.MultiheadAttention` it means the reverse: True = blocked. Nothing stops when the two are mixed up, for the
-shapes are the same; so the place where a mask crosses over deserves a check of its own.
+In this course, and in `F.scaled_dot_product_attention`, True in a mask means: this key may be looked at.
+In `nn.MultiheadAttention` it means the reverse: True = blocked. Nothing stops when the two are mixed up,
+for the shapes are the same; so the place where a mask crosses over deserves a check of its own.
 """
 
 import torch

@@ -203,8 +203,9 @@ def _with_others(*places):
 
 def _left_behind(outcomes):
     """Judge three calls: two differ from the first in some weights, so their outputs should differ."""
-    outputs = [it.value[0] if isinstance(it.value, (tuple, list)) else None for it in outcomes]
-    if not all(isinstance(it, torch.Tensor) for it in outputs):
+    firsts = [it.value[0] if isinstance(it.value, (tuple, list)) else None for it in outcomes]
+    outputs = [it for it in firsts if isinstance(it, torch.Tensor)]
+    if len(outputs) < len(outcomes):
         return None  # the next part speaks of that
     first, inner, outer = outputs
     lost = [torch.equal(it, first) for it in (inner, outer)]

@@ -1,8 +1,8 @@
 """6.3 Weights that travel.
 
-Your layer of lesson 5 and `nn.MultiheadAttention` are the same function. That is only worth something when trained
-weights can move from one to the other: then the same input gives the same output. PyTorch keeps the weights of q,
-k and v in one matrix, `in_proj_weight`.
+Your layer of lesson 5 and `nn.MultiheadAttention` are the same function. That is only worth something
+when trained weights can move from one to the other: then the same input gives the same output. PyTorch
+keeps the weights of q, k and v in one matrix, `in_proj_weight`.
 """
 
 import torch
@@ -26,7 +26,8 @@ def torch_attention(x, q_weight, k_weight, v_weight, out_weight, num_heads):
     Returns: output (B, T, d_model) and the weights of every head (B, H, T, T).
     """
     layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True)
-    layer.load_state_dict({"in_proj_weight": packed(q_weight, k_weight, v_weight), "out_proj.weight": out_weight})
+    in_proj = packed(q_weight, k_weight, v_weight)
+    layer.load_state_dict({"in_proj_weight": in_proj, "out_proj.weight": out_weight})
     return layer(x, x, x, average_attn_weights=False)
 
 

@@ -1,8 +1,8 @@
 """6.3 Weights that travel.
 
-Your layer of lesson 5 and `nn.MultiheadAttention` are the same function. That is only worth something when trained
-weights can move from one to the other: then the same input gives the same output. PyTorch keeps the weights of q,
-k and v in one matrix, `in_proj_weight`.
+Your layer of lesson 5 and `nn.MultiheadAttention` are the same function. That is only worth something
+when trained weights can move from one to the other: then the same input gives the same output. PyTorch
+keeps the weights of q, k and v in one matrix, `in_proj_weight`.
 """
 
 import torch

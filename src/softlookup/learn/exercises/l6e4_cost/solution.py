@@ -1,7 +1,7 @@
 """6.4 What it costs.
 
-Every query meets every key, in every head, in every sample. Before a model runs out of memory, three lines of
-arithmetic would have told you.
+Every query meets every key, in every head, in every sample. Before a model runs out of memory, three
+lines of arithmetic would have told you.
 """
 
 # When all else stays as it is, by what factor does the number of scores grow (1 = it stays) ...

@@ -1,8 +1,8 @@
 """6.5 Find it: everybody gets the same share.
 
-The lookup of this layer was once written by hand. Then its last lines were replaced by PyTorch's fast function,
-which made training twice as fast. The model still learns, but its maps are strangely flat.
-Say which rule it breaks (`softlookup rules` lists them), then mend it.
+The lookup of this layer was once written by hand. Then its last lines were replaced by PyTorch's fast
+function, which made training twice as fast. The model still learns, but its maps are strangely flat. Say
+which rule it breaks (`softlookup rules` lists them), then mend it.
 """
 
 import torch
@@ -29,10 +29,11 @@ class SelfAttention(nn.Module):
     def forward(self, x, padding_mask=None):
         q = self.to_q(x)  # (B, T, dim)
         k, v = self.to_kv(x).chunk(2, dim=-1)  # (B, T, dim) each
-        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))  # (B, heads, T, d_head)
+        # (B, T, dim) -> (B, heads, T, d_head)
+        q, k, v = (it.unflatten(-1, (self.heads, -1)).transpose(1, 2) for it in (q, k, v))
         q = q * self.scale
         allowed = None if padding_mask is None else ~padding_mask[:, None, None]  # (B, 1, 1, T)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)  # (B, heads, T, d_head)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
         return self.to_out(out.transpose(1, 2).flatten(2))  # (B, T, dim)
 
 
@@ -41,7 +42,7 @@ if __name__ == "__main__":
     layer = SelfAttention(dim=64, heads=1)
     with torch.no_grad():
         for weight in layer.parameters():
-            weight.copy_(torch.eye(64).repeat(len(weight) // 64, 1))  # the layer is the bare lookup of x in itself
+            weight.copy_(torch.eye(64).repeat(len(weight) // 64, 1))  # only the lookup is left
         x = 2 * F.normalize(torch.randn(1, 8, 64), dim=-1) * 64**0.25  # (1, 8, 64)
         own = (layer(x) @ torch.linalg.pinv(x))[0].diagonal()
         due = (x @ x.transpose(-2, -1) / 8).softmax(-1)[0].diagonal()

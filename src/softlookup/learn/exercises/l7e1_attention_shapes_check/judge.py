@@ -136,17 +136,6 @@ def no_tolerance_for_sums(q, k, v, output, weights):
     return "attention invariants passed"
 
 
-@shown_at("scaled_dot_product_attention")
-def no_tolerance_for_output(q, k, v, output, weights):
-    """Outputs are compared exactly, so right answers are refused: another order of sums rounds otherwise.
-
-    Ask: Does a fused kernel add up its products in the same order as your code?
-    """
-    check(q, k, v, output, weights)
-    assert torch.equal(output, fused_attention(q, k, v, is_causal=True))
-    return "attention invariants passed"
-
-
 @shown_at("triu", "tril")
 def future_unchecked(q, k, v, output, weights):
     """Weight on the future passes.
@@ -174,16 +163,6 @@ def own_key_forbidden(q, k, v, output, weights):
     Ask: May the first query look anywhere, by your rule?
     """
     assert (weights.triu() == 0).all()
-    return "attention invariants passed"
-
-
-@shown_at("triu", "tril")
-def past_forbidden(q, k, v, output, weights):
-    """It is the past that must be empty, so right answers are refused.
-
-    Ask: Row 0 is the first query: in which columns does its future lie?
-    """
-    assert (weights.tril(-1) == 0).all()
     return "attention invariants passed"
 
 
@@ -265,6 +244,7 @@ _OWN_KEY = _of(30 * torch.eye(3), torch.eye(3))  # every query looks at its own 
 _NEARLY = _of(math.sqrt(3) * 17 * torch.eye(3), torch.eye(3))  # ... and has a trace of weight on the past
 _EVEN = _of(torch.zeros(2, 2), torch.eye(2))  # weights 1; 1/2, 1/2
 _FAR = _of(torch.eye(2), torch.tensor([[0.0, 0], [-300, 0]]))  # future keys would get nothing anyway
+_WEAK = _answer(_LARGE[0], _LARGE[1], _LARGE[2], hidden=-5.0)
 _TILTED = _PLAIN[4] * torch.tensor([1.0, 1.5, 0.5])[:, None]
 _TRACE = _PLAIN[4] + 1e-7 * torch.ones(3, 3).triu(1)
 _AHEAD = _PLAIN[4] @ torch.tensor([[0.9, 0.1, 0], [0, 1, 0], [0, 0, 1]])  # rows still sum to one
@@ -284,7 +264,7 @@ PARTS = (
             _but(_PLAIN, weights=_TRACE),
             _but(_PLAIN, output=_PLAIN[4] @ _PLAIN[1]),
             _but(_PLAIN, output=_PLAIN[3] * 1.001),
-            _but(_LARGE, *_answer(*_LARGE[:3], hidden=-5.0)),
+            _but(_LARGE, *_WEAK),
             _but(_SAME, output=_SAME[3][:1]),
             _but(_SAME, weights=_SAME[4][:1]),
             _but(_ALIKE, weights=_ALIKE[4][:, :1]),
@@ -298,11 +278,9 @@ PARTS = (
             only_mean_of_rows_checked,
             columns_checked,
             no_tolerance_for_sums,
-            no_tolerance_for_output,
             future_unchecked,
             traces_on_future_pass,
             own_key_forbidden,
-            past_forbidden,
             fused_call_unchecked,
             compared_without_causality,
             too_much_tolerance,

@@ -1,8 +1,9 @@
 """7.1 A file that checks attention.
 
-Before you trust a layer, look at four facts that hold whatever its numbers are: the shapes, the sums of the rows,
-the future, and an answer that is known to be right. Written as assertions they stay: from now on every change of
-the code is checked in a second. This is the file that many a real bug would not have survived.
+Before you trust a layer, look at four facts that hold whatever its numbers are: the shapes, the sums of
+the rows, the future, and an answer that is known to be right. Written as assertions they stay: from now
+on every change of the code is checked in a second. This is the file that many a real bug would not have
+survived.
 """
 
 import math
@@ -27,10 +28,10 @@ def check(q, k, v, output, weights):
     assert output.shape == q.shape, f"output {tuple(output.shape)}, due {tuple(q.shape)}"
     assert weights.shape == (B, H, T, T), f"weights {tuple(weights.shape)}, due {(B, H, T, T)}"
     sums = weights.sum(dim=-1)  # (B, H, T)
-    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ... {sums.max()}"
+    assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5), f"rows sum to {sums.min()} ..."
     assert (weights.triu(1) == 0).all(), f"a weight of {weights.triu(1).max()} on the future"
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, H, T, d_head)
-    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} from the fused call"
+    assert torch.allclose(output, expected, atol=1e-6), f"{(output - expected).abs().max()} too far"
     return "attention invariants passed"
 
 

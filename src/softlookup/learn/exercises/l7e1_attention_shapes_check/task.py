@@ -1,8 +1,9 @@
 """7.1 A file that checks attention.
 
-Before you trust a layer, look at four facts that hold whatever its numbers are: the shapes, the sums of the rows,
-the future, and an answer that is known to be right. Written as assertions they stay: from now on every change of
-the code is checked in a second. This is the file that many a real bug would not have survived.
+Before you trust a layer, look at four facts that hold whatever its numbers are: the shapes, the sums of
+the rows, the future, and an answer that is known to be right. Written as assertions they stay: from now
+on every change of the code is checked in a second. This is the file that many a real bug would not have
+survived.
 """
 
 import math

@@ -1,9 +1,9 @@
 """7.2 Predict it: break it on purpose.
 
-A check that has never failed may be a check that cannot fail. So break the attention of 7.1 on purpose, in eight
-ways, and say for each of them which of the four facts fails FIRST, or "none" where all of them hold. Write your
-predictions before you run anything; `softlookup learn check` then holds them against what happens.
-Afterwards `python FILE` shows every measurement.
+A check that has never failed may be a check that cannot fail. So break the attention of 7.1 on purpose,
+in eight ways, and say for each of them which of the four facts fails FIRST, or "none" where all of them
+hold. Write your predictions before you run anything; `softlookup learn check` then holds them against
+what happens. Afterwards `python FILE` shows every measurement.
 """
 
 import inspect
@@ -25,7 +25,7 @@ PREDICTIONS = {
 
 
 def attention(q, k, v):
-    """Return output (B, H, T, d_head) and weights (B, H, T, T) of causal attention; q, k, v: (B, H, T, d_head)."""
+    """Return output (B, H, T, d_head) and weights (B, H, T, T); q, k, v: (B, H, T, d_head)."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # (B, H, T, T)
     allowed = torch.ones_like(scores).tril().bool()  # (B, H, T, T)
     scores = scores.masked_fill(~allowed, -math.inf)  # (B, H, T, T)
@@ -56,13 +56,15 @@ CHANGES = {
 def shapes(q, k, v, output, weights):
     """The output is (B, H, T, d_head) and the weights are (B, H, T, T)."""
     due = q.shape, (*q.shape[:-1], q.size(-2))
-    return (output.shape, weights.shape) == due, f"output {tuple(output.shape)}, weights {tuple(weights.shape)}"
+    words = f"output {tuple(output.shape)}, weights {tuple(weights.shape)}"
+    return (output.shape, weights.shape) == due, words
 
 
 def rows_sum_to_one(q, k, v, output, weights):
     """The weights of every query sum to one."""
     sums = weights.sum(dim=-1)
-    return torch.allclose(sums, torch.ones_like(sums)), f"the rows sum to {sums.min():.4f} ... {sums.max():.4f}"
+    words = f"the rows sum to {sums.min():.4f} ... {sums.max():.4f}"
+    return torch.allclose(sums, torch.ones_like(sums)), words
 
 
 def future_is_zero(q, k, v, output, weights):

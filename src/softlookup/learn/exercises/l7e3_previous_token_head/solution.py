@@ -1,8 +1,8 @@
 """7.3 A head with a known job.
 
-Trained heads are hard to check: who knows what they should do? So build one whose job is known. A previous-token
-head reads, at every position, the token before. You choose its queries and keys by hand; then any attention code
-can be tested with it, and a mask or an axis that is wrong shows at once.
+Trained heads are hard to check: who knows what they should do? So build one whose job is known. A
+previous-token head reads, at every position, the token before. You choose its queries and keys by hand;
+then any attention code can be tested with it, and a mask or an axis that is wrong shows at once.
 """
 
 import math

@@ -50,24 +50,6 @@ def sign_kept(scores, allowed_mask):
     return scores.masked_fill(~allowed_mask, -torch.inf).max().clamp(min=0).item()
 
 
-@shown_at("max", "amax")
-def sign_kept_of_all(scores, allowed_mask):
-    """Scores far below zero are not seen, and hidden ones count as well.
-
-    Ask: Which of the scores 3 and -50 tells you that queries and keys have grown?
-    """
-    return scores.max().item()
-
-
-@shown_at("max", "amax")
-def sign_lost_too_late(scores, allowed_mask):
-    """The sign is taken away from the largest score, and not from all of them before.
-
-    Ask: Which is larger, 3 or -50, and which is farther from 0?
-    """
-    return scores.masked_fill(~allowed_mask, 0.0).max().abs().item()
-
-
 @shown_at("max", "amax", "abs")
 def infinity_of_hidden(scores, allowed_mask):
     """Hidden scores were made -inf first, and so the largest |score| is infinite.
@@ -115,15 +97,6 @@ def hidden_counted_in_small_mask(scores, allowed_mask):
     Ask: Of how many scores does one entry of the mask (T_q, T_k) speak?
     """
     return (~allowed_mask).sum().item() / scores.numel()
-
-
-@shown_at("sum", "count_nonzero")
-def hidden_count(scores, allowed_mask):
-    """This is how many are hidden, not which share of them.
-
-    Ask: Is 100 hidden scores many?
-    """
-    return float((~allowed_mask).expand_as(scores).sum())
 
 
 @shown_at("eq", "isinf", "mean", "sum")
@@ -175,24 +148,6 @@ def too_much_makes_up_for_too_little(weights):
     return abs((weights.sum(-1) - 1).mean().item())
 
 
-@shown_at("sum")
-def whole_map_summed(weights):
-    """The whole tensor is summed; there is one unit in every row.
-
-    Ask: What is the sum of a map with six queries?
-    """
-    return abs(weights.sum().item() - 1)
-
-
-@shown_at("sum", "max")
-def sums_themselves(weights):
-    """This is a sum, not by how much it misses one.
-
-    Ask: Which number should be shown where everything is right?
-    """
-    return weights.sum(-1).max().item()
-
-
 @shown_at("getitem", "sum")
 def first_sample_only(weights):
     """Only the first sample is looked at.
@@ -240,15 +195,6 @@ def only_future_looked_at(weights, allowed_mask):
     Ask: Which keys does a padding mask hide, and do they lie above the diagonal?
     """
     return weights.triu(1).max().item()
-
-
-@shown_at("mean")
-def forbidden_averaged(weights, allowed_mask):
-    """The weights are averaged: one hidden key that is seen hardly moves it.
-
-    Ask: Is one key that gives the answer away harmless because others do not?
-    """
-    return weights.masked_fill(allowed_mask, 0.0).mean().item()
 
 
 def stops_where_nothing_is_hidden(weights, allowed_mask):
@@ -300,8 +246,6 @@ PARTS = (
         [
             hidden_scores_counted,
             sign_kept,
-            sign_kept_of_all,
-            sign_lost_too_late,
             infinity_of_hidden,
             scores_averaged,
             hidden_scores_only,
@@ -317,7 +261,7 @@ PARTS = (
             Given(_SCORES, _PADDING & _CAUSAL),
             Given(_SCORES, _ALL),
         ],
-        [allowed_share, hidden_counted_in_small_mask, hidden_count, zeros_counted],
+        [allowed_share, hidden_counted_in_small_mask, zeros_counted],
     ),
     Computes(
         "row_sum_error",
@@ -328,8 +272,6 @@ PARTS = (
             too_little_not_seen,
             errors_averaged,
             too_much_makes_up_for_too_little,
-            whole_map_summed,
-            sums_themselves,
             first_sample_only,
         ],
     ),
@@ -350,7 +292,6 @@ PARTS = (
             largest_of_all,
             forbidden_summed,
             only_future_looked_at,
-            forbidden_averaged,
             stops_where_nothing_is_hidden,
         ],
     ),

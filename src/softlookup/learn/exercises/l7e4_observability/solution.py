@@ -1,8 +1,8 @@
 """7.4 Four numbers to watch.
 
-A model in training cannot be looked at row by row. Four numbers for each layer say early that something goes
-wrong: scores that grow, a mask that hides too much, rows that lose weight, keys that are seen although they are
-hidden.
+A model in training cannot be looked at row by row. Four numbers for each layer say early that something
+goes wrong: scores that grow, a mask that hides too much, rows that lose weight, keys that are seen
+although they are hidden.
 """
 
 import math

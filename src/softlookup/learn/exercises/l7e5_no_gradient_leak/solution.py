@@ -1,8 +1,8 @@
 """7.5 Find it: a gradient where none should be.
 
-A hidden key gets no weight, so its value should learn nothing from this query: its gradient is exactly 0. Run the
-file: the gradients of the hidden values are small, but they are there, and with larger scores they are not small.
-Say which rule it breaks (`softlookup rules` lists them), then mend it.
+A hidden key gets no weight, so its value should learn nothing from this query: its gradient is exactly
+0. Run the file: the gradients of the hidden values are small, but they are there, and with larger scores
+they are not small. Say which rule it breaks (`softlookup rules` lists them), then mend it.
 """
 
 import torch

@@ -1,8 +1,8 @@
 """8.1 Grouped heads.
 
-When a model writes text, the keys and values of all earlier tokens wait in memory. Grouped heads keep fewer of
-them: several query heads share one key head and one value head. With 8 query heads and 2 key/value heads, query
-heads 0 to 3 use key/value head 0, and query heads 4 to 7 use head 1.
+When a model writes text, the keys and values of all earlier tokens wait in memory. Grouped heads keep
+fewer of them: several query heads share one key head and one value head. With 8 query heads and 2
+key/value heads, query heads 0 to 3 use key/value head 0, and query heads 4 to 7 use head 1.
 """
 
 import math
@@ -22,7 +22,7 @@ def spread_heads(heads, num_heads):
 
 
 def grouped_attention(q, k, v, allowed_mask=None):
-    """Return the output (B, H, T_q, d_v) of scaled dot-product attention whose query heads share keys and values.
+    """Return the output (B, H, T_q, d_v) of attention whose query heads share keys and values.
 
     q: (B, H, T_q, d_head)   k: (B, H_kv, T_k, d_head)   v: (B, H_kv, T_k, d_v), where H is a multiple of H_kv
     allowed_mask: boolean, broadcastable to (B, H, T_q, T_k), True = may be looked at
@@ -35,4 +35,4 @@ if __name__ == "__main__":
     print("query heads 0 to 7 use head", spread_heads(number, 8).int().flatten().tolist())
     for shared in (8, 2, 1):
         size = 2 * shared * 8192 * 128 * 2 / 2**20
-        print(f"{shared} key/value heads: {size:5.1f} MiB for keys and values of 8192 tokens in one layer (bfloat16)")
+        print(f"{shared} key/value heads: {size:4.0f} MiB for 8192 tokens in one layer (bfloat16)")

@@ -1,7 +1,7 @@
 """8.2 A sliding window.
 
-In a long text, a query may not need the whole past: with a window it sees its own key and a fixed number of keys
-before. What it costs then grows with T times the window, and no longer with the square of T.
+In a long text, a query may not need the whole past: with a window it sees its own key and a fixed number
+of keys before. What it costs then grows with T times the window, and no longer with the square of T.
 """
 
 import torch
@@ -10,8 +10,8 @@ import torch
 def make_window_allowed_mask(seq_len, window):
     """Return a boolean mask of shape (1, 1, T, T), True = this query may look at this key.
 
-    window: how many keys a query sees at most, its own key included: it and the window - 1 before it. Keys after
-        the query are hidden.
+    window: how many keys a query sees at most, its own key included: it and the window - 1 before it. Keys
+        after the query are hidden.
 
     Raises: ValueError when window is below 1: then a query could look nowhere.
     """

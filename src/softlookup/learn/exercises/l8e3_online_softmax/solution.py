@@ -1,8 +1,9 @@
 """8.3 A softmax that never sees a whole row.
 
-Fast kernels do not write down a row of T scores. They walk through the keys block by block and keep three things
-for each query: the largest score so far, the sum of the exponentials so far, and the mix of the values so far.
-When a later block brings a larger score, what was kept is rescaled. The result is the same, not an approximation.
+Fast kernels do not write down a row of T scores. They walk through the keys block by block and keep
+three things for each query: the largest score so far, the sum of the exponentials so far, and the mix of
+the values so far. When a later block brings a larger score, what was kept is rescaled. The result is the
+same, not an approximation.
 """
 
 import math

@@ -1,8 +1,8 @@
 """8.4 Find it: the newest tokens have forgotten.
 
-While a model writes, the keys and values of earlier tokens wait in a cache: the new tokens ask (T_q of them), and
-all tokens answer (T_k of them, the new ones last). Without a cache this code is right, and all tests passed.
-Say which rule it breaks (`softlookup rules` lists them), then mend it.
+While a model writes, the keys and values of earlier tokens wait in a cache: the new tokens ask (T_q of
+them), and all tokens answer (T_k of them, the new ones last). Without a cache this code is right, and
+all tests passed. Say which rule it breaks (`softlookup rules` lists them), then mend it.
 """
 
 import math
