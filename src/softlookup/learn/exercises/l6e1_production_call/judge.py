@@ -33,7 +33,7 @@ AS_GIVEN = "not-written"
 _FUSED = "scaled_dot_product_attention"
 
 
-def attend(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def attend(q, k, v, key_lengths=None, causal=False):
     return _masked(q, k, v, _of(k, key_lengths), _causal(q, k) if causal else None)
 
 
@@ -55,7 +55,7 @@ def _masked(q, k, v, *masks):
 
 
 @shown_at(_FUSED)
-def mask_inverted(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def mask_inverted(q, k, v, key_lengths=None, causal=False):
     """The padding is looked at, and the real keys are hidden.
 
     Ask: What does True mean in the mask of this function, and what in yours?
@@ -65,7 +65,7 @@ def mask_inverted(q, k, v, key_lengths=None, causal=False, dropout=0.0, training
 
 
 @shown_at(_FUSED)
-def mask_inverted_as_a_whole(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def mask_inverted_as_a_whole(q, k, v, key_lengths=None, causal=False):
     """Where there are lengths, each query looks at exactly the keys that it should not see.
 
     Ask: What does True mean in the mask of this function, and what in yours?
@@ -77,7 +77,7 @@ def mask_inverted_as_a_whole(q, k, v, key_lengths=None, causal=False, dropout=0.
 
 
 @shown_at(_FUSED)
-def mask_ignored(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def mask_ignored(q, k, v, key_lengths=None, causal=False):
     """The lengths have no influence: padding is looked at.
 
     Ask: Which argument of the call tells it about padding?
@@ -86,7 +86,7 @@ def mask_ignored(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=
 
 
 @shown_at(_FUSED)
-def causal_dropped_with_mask(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def causal_dropped_with_mask(q, k, v, key_lengths=None, causal=False):
     """As soon as there are lengths, the causal rule is gone.
 
     Ask: `is_causal` is False where a mask is given: where else can the rule of the future be kept?
@@ -95,7 +95,7 @@ def causal_dropped_with_mask(q, k, v, key_lengths=None, causal=False, dropout=0.
 
 
 @shown_at(_FUSED)
-def mask_dropped_with_causal(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def mask_dropped_with_causal(q, k, v, key_lengths=None, causal=False):
     """As soon as the causal rule is asked for, the lengths are forgotten.
 
     Ask: Which of your branches knows both the lengths and the causal rule?
@@ -104,7 +104,7 @@ def mask_dropped_with_causal(q, k, v, key_lengths=None, causal=False, dropout=0.
 
 
 @shown_at(_FUSED)
-def future_visible(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def future_visible(q, k, v, key_lengths=None, causal=False):
     """The causal rule has no influence.
 
     Ask: What does your call say about the future?
@@ -113,7 +113,7 @@ def future_visible(q, k, v, key_lengths=None, causal=False, dropout=0.0, trainin
 
 
 @shown_at(_FUSED)
-def causal_unwanted(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def causal_unwanted(q, k, v, key_lengths=None, causal=False):
     """The future is hidden although nobody asked for it.
 
     Ask: What does the argument `causal` say when nothing is given for it?
@@ -122,7 +122,7 @@ def causal_unwanted(q, k, v, key_lengths=None, causal=False, dropout=0.0, traini
 
 
 @shown_at(_FUSED)
-def either_rule_is_enough(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def either_rule_is_enough(q, k, v, key_lengths=None, causal=False):
     """With both rules, a key is visible as soon as one of them allows it.
 
     Ask: A key is padding and lies in the past: may it be looked at?
@@ -133,7 +133,7 @@ def either_rule_is_enough(q, k, v, key_lengths=None, causal=False, dropout=0.0, 
 
 
 @shown_at(_FUSED)
-def length_off_by_one(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def length_off_by_one(q, k, v, key_lengths=None, causal=False):
     """One key of padding counts as a real key.
 
     Ask: A sentence has 2 tokens: which numbers have their places?
@@ -142,7 +142,7 @@ def length_off_by_one(q, k, v, key_lengths=None, causal=False, dropout=0.0, trai
 
 
 @shown_at(_FUSED)
-def mask_added_as_number(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def mask_added_as_number(q, k, v, key_lengths=None, causal=False):
     """The mask holds numbers, and numbers are added to the scores: real keys gain 1, padding loses nothing.
 
     Ask: Which dtype must a mask have so that it hides, and what is another dtype taken for?
@@ -154,7 +154,7 @@ def mask_added_as_number(q, k, v, key_lengths=None, causal=False, dropout=0.0, t
 
 
 @shown_at(_FUSED)
-def scale_doubled(q, k, v, key_lengths=None, causal=False, dropout=0.0, training=False):
+def scale_doubled(q, k, v, key_lengths=None, causal=False):
     """The scale is applied twice.
 
     Ask: Does the function divide by the root of d_head itself, or does it leave that to you?

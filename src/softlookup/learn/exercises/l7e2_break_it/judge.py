@@ -19,11 +19,15 @@ Hint: The facts about weights do not look at the values, and a hidden score keep
 -inf.
 """
 
-from softlookup.learn.exercises.l7e2_break_it import task
+from importlib import import_module
+
 from softlookup.learn.predicted import Measured, Predicted
 
 KIND = "predict"
 AS_GIVEN = "not-written"
+
+#: What is handed out, run as it is: its changes and facts are the truth.
+task = import_module(f"{__package__}.task")
 
 
 def _measured(change):

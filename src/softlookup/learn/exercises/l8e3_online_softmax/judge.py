@@ -44,15 +44,15 @@ def _blocks(q, k, v, block_size):
         yield q @ k[..., start:end, :].transpose(-2, -1) / q.size(-1) ** 0.5, v[..., start:end, :]
 
 
-def _in_blocks(q, k, v, block_size, *, keep_total=False, keep_mix=False, upside_down=False):
-    """Walk through the blocks, with some step left out."""
+def _in_blocks(q, k, v, block_size, *slips):
+    """Walk through the blocks; a slip is "total" or "mix", not rescaled, or "factor", upside down."""
     largest, total, mix = torch.tensor(-torch.inf), torch.tensor(0.0), torch.tensor(0.0)
     for scores, values in _blocks(q, k, v, block_size):
         new = torch.maximum(largest, scores.amax(-1, keepdim=True))
-        factor = torch.exp(new - largest if upside_down and largest.isfinite().all() else largest - new)
+        factor = torch.exp(new - largest if "factor" in slips and largest.isfinite().all() else largest - new)
         shares = torch.exp(scores - new)
-        total = (total if keep_total else total * factor) + shares.sum(-1, keepdim=True)
-        mix = (mix if keep_mix else mix * factor) + shares @ values
+        total = (total if "total" in slips else total * factor) + shares.sum(-1, keepdim=True)
+        mix = (mix if "mix" in slips else mix * factor) + shares @ values
         largest = new
     return mix / total
 
@@ -63,7 +63,7 @@ def nothing_rescaled(q, k, v, block_size):
 
     Ask: The largest score has changed: which one were the earlier exponentials compared with?
     """
-    return _in_blocks(q, k, v, block_size, keep_total=True, keep_mix=True)
+    return _in_blocks(q, k, v, block_size, "total", "mix")
 
 
 @shown_at(*_KEPT)
@@ -72,7 +72,7 @@ def total_not_rescaled(q, k, v, block_size):
 
     Ask: Which two things hold exponentials of earlier blocks?
     """
-    return _in_blocks(q, k, v, block_size, keep_total=True)
+    return _in_blocks(q, k, v, block_size, "total")
 
 
 @shown_at(*_KEPT)
@@ -81,7 +81,7 @@ def mix_not_rescaled(q, k, v, block_size):
 
     Ask: Which two things hold exponentials of earlier blocks?
     """
-    return _in_blocks(q, k, v, block_size, keep_mix=True)
+    return _in_blocks(q, k, v, block_size, "mix")
 
 
 @shown_at(*_KEPT)
@@ -90,7 +90,7 @@ def rescaled_upside_down(q, k, v, block_size):
 
     Ask: A larger score has come: do the earlier exponentials become smaller or larger?
     """
-    return _in_blocks(q, k, v, block_size, upside_down=True)
+    return _in_blocks(q, k, v, block_size, "factor")
 
 
 @shown_at("softmax", "exp")
