@@ -103,13 +103,15 @@ def explain_forward(target: Target, looks: list[Look], words: str) -> Explanatio
         if not look.failing:
             return Explanation(look.plan, look.evidence, REFERENCE, (), modest_fill=look.modest_fill)
     source = target.sketch.source or words
-    variants = [known_variants(look.evidence, words, source) for look in looks]
+    variants: list[list[Hypothesis]] = []
     rules: list[list[Hypothesis]] = []
 
     def asked() -> Iterator[
         tuple[Look, list[Hypothesis]]
     ]:  # each is built, and measures, when its turn comes
-        yield from zip(looks, variants, strict=True)
+        for look in looks:
+            variants.append(known_variants(look.evidence, words, source))
+            yield look, variants[-1]
         for look in looks:
             rules.append(singles(look.evidence))
             yield look, rules[-1]
