@@ -178,10 +178,22 @@ def _blamed(evidence: Evidence, *reasons: str) -> bool:
 
 
 def _explained(target: Target, look: Look, matches: list[Hypothesis]) -> Explanation:
+    matches = [h for h in matches if _answers_nothing_where_seen(h, look)] or matches
     chosen = _decide(target, look.plan, matches, look.failing[0])
     others = {entry.name for match in matches for entry in match.rules} - {e.name for e in chosen.rules}
     known = replace(look.evidence, steps=chosen.steps)
     return Explanation(look.plan, known, chosen, look.failing, tuple(sorted(others)))
+
+
+def _answers_nothing_where_seen(hypothesis: Hypothesis, look: Look) -> bool:
+    """Say whether padding that answers zeros may look nowhere here too; these rows are not compared."""
+    for seen in look.failing:
+        if seen.cleared is not None:
+            predicted = hypothesis.steps(seen.case.double())[0]
+            rows = predicted[seen.cleared.expand(predicted.shape[:-1])]
+            if bool((rows.isfinite() & (rows != 0)).any()):
+                return False
+    return True
 
 
 def _right_in_float32(target: Target, plan: Plan) -> bool:

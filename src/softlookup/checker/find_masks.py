@@ -31,9 +31,7 @@ class MaskFinder(Trying):
                     if trials[-1].error < self.tolerance:
                         return [trials[-1].plan]
         # A mask on the wrong axis runs only where the sizes happen to be equal.
-        ran = [t for t in trials if t.ran] or [
-            t for t in trials if self.attempt(t.plan, "equal-axes").output is not None
-        ]
+        ran = [t for t in trials if t.ran] or [t for t in trials if self._runs_in_a_square(t.plan)]
         why = failed(trials[0].seen)[0]
         no_tensor = "'Tensor' object has no attribute" in why  # it takes an object that holds one
         if not ran and (no_tensor or not (self.reading.mask_kind or self.reading.mask_values)):
@@ -44,6 +42,11 @@ class MaskFinder(Trying):
         likeliest = min(ran, key=lambda trial: trial.rank)
         chosen = [trial.plan for trial in ran if _axes_in(trial) == _axes_in(likeliest)]
         return chosen[:4]
+
+    def _runs_in_a_square(self, plan: Plan) -> bool:
+        """Say whether it runs with as many tokens as samples, or as heads."""
+        squares = ["equal-axes"] + ["tokens-as-heads"] * (plan.abilities.wiring is not None)
+        return any(self.attempt(plan, name).output is not None for name in squares)
 
     def _may_replace_causal(self, plan: Plan, spelling: MaskSpelling) -> bool:
         """Say whether the causal rule may go with a mask: that of keys alone cannot take its place."""

@@ -23,6 +23,7 @@ from softlookup.checker.cases import (
     with_zero_queries,
     without_last,
 )
+from softlookup.checker.wiring import Wiring
 from softlookup.terms import Case
 
 #: Minus these scores: a careless finite fill (-50) lies above, one in use on purpose (-100) below.
@@ -82,13 +83,11 @@ def _square_long(build: CaseBuilder, can: Abilities) -> Sizes:
     return build.sizes(T_q=67, T_k=67, B=1, H=2 if can.grouped else 1, H_kv=1)
 
 
-def _equal_axes(build: CaseBuilder, can: Abilities) -> Sizes:
-    """As many tokens as heads, and as many samples where nothing fixes the number of heads."""
-    if can.wiring is None:
-        return build.sizes(B=4, H=4, H_kv=4, T_q=4, T_k=4)
-    H = can.wiring.num_heads
-    sources = {"self": 1, "cross": 2, "three": 3}[can.wiring.source]
-    samples = max(1, can.wiring.capacity // sources // H)  # that leave room for so many tokens
+def _as_many_tokens_as_heads(build: CaseBuilder, wiring: Wiring) -> Sizes:
+    """Some code that mixes up both axes runs only so; the heads of a module are given."""
+    H = wiring.num_heads
+    sources = {"self": 1, "cross": 2, "three": 3}[wiring.source]
+    samples = max(1, wiring.capacity // sources // H)  # that leave room for so many tokens
     return build.sizes(B=min(4, samples), T_q=H, T_k=H)
 
 
@@ -132,7 +131,7 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
     masked = build.masked(masked, build.random_mask(masked, 22))
     padded = build.case(23, square)
     padded = build.masked(padded, build.padding_mask(padded))
-    equal = build.case(24, _equal_axes(build, can))
+    equal = build.case(24, build.sizes(B=4, H=4, H_kv=4, T_q=4, T_k=4))
     large = build.case(25, build.sizes(), gain=40.0)
     full = build.case(27, square)
     probes = [
@@ -147,6 +146,9 @@ def _mask_probes(build: CaseBuilder, can: Abilities, square: Sizes) -> list[Prob
         Probe("hidden-nan", with_hidden_nan(padded), compared=False),
         Probe("empty-row", _empty_row(build, square), compared=False),
     ]
+    if can.wiring is not None:
+        heads = build.case(24, _as_many_tokens_as_heads(build, can.wiring))
+        probes.append(Probe("tokens-as-heads", build.masked(heads, build.random_mask(heads, 26))))
     if can.integer_mask:
         probes.append(Probe("integer-mask", masked, integer_mask=True, compared=False))
     if can.gradients:
