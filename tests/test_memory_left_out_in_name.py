@@ -61,7 +61,8 @@ def test_a_bug_shows_where_the_target_is_its_own_memory():
 
 
 def test_the_target_is_its_own_memory_also_where_nothing_tells_for_which_use_it_was_built():
-    assert checked(AsksTwice(is_causal=False)).clean
+    diagnosis = checked(AsksTwice(is_causal=False))
+    assert (diagnosis.clean, diagnosis.kind) == (True, "module")
     assert checked(WithoutScale(is_causal=False)).named() == ["scale-missing"]
 
 
