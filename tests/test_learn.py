@@ -299,3 +299,38 @@ def test_a_spreadsheet_takes_names_for_text():
 
     lines = as_csv([Row("=1+1", {"causal-mask": Grade("wrong", ("self-hidden",))})]).splitlines()
     assert lines == ["learner,solved,causal-mask,unknown files", "'=1+1,0,wrong: self-hidden,"]
+
+
+def test_watching_judges_each_save_in_a_process_that_waits_beforehand(place, monkeypatch):
+    import watchfiles
+
+    from softlookup.learn.watching import watched
+
+    first = all_exercises()[0]
+
+    def saves(folder, **_):
+        assert folder == place.folder
+        place.file(CAUSAL).write_text(WRONG, encoding="utf-8")
+        yield {(watchfiles.Change.modified, str(place.file(CAUSAL)))}
+        place.file(CAUSAL).write_text("def (", encoding="utf-8")
+        yield {(watchfiles.Change.modified, str(place.file(CAUSAL)))}
+        (place.folder / "notes.py").write_text("", encoding="utf-8")
+        yield {(watchfiles.Change.added, str(place.folder / "notes.py"))}
+        place.file(CAUSAL).write_text(CAUSAL.solution, encoding="utf-8")
+        yield {(watchfiles.Change.modified, str(place.file(CAUSAL)))}
+
+    monkeypatch.setattr(watchfiles, "watch", saves)
+    seen = [(exercise.name, judgement.names()) for exercise, judgement in watched(place)]
+    assert seen == [
+        (first.name, [first.as_given]),
+        (CAUSAL.name, ["future-visible"]),
+        (CAUSAL.name, ["syntax-error"]),
+        (CAUSAL.name, []),
+    ]
+
+
+def test_without_the_package_that_watches_the_words_say_what_to_install(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    result = run("watch")
+    assert result.exit_code == 2
+    assert "softlookup[learn]" in result.output
