@@ -69,7 +69,8 @@ def _run(
     assert answer.failure is None, answer.failure
     names: dict[int | str, str] = {0: "q", 1: "k", 2: "v"}
     serials = {serial: names.get(key, str(key)) for key, serial in answer.arguments.items()}
-    return target, Observation(probe, Case(Q, K, V), recorded=answer.recorded, serials=serials), text
+    seen = Observation(probe, Case(Q, K, V), answer.result, recorded=answer.recorded, serials=serials)
+    return target, seen, text
 
 
 PLAIN = """

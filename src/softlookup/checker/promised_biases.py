@@ -18,6 +18,8 @@ _FOR_ALL = re.compile(
     re.I,
 )
 
+_SHARED = re.compile(r"(in_proj|qkv)_bias$")
+
 
 def half_biased(sketch: Sketch, wiring: Wiring) -> str:
     """Return in words which projections have a bias and which have none, against what a switch promises.
@@ -31,6 +33,8 @@ def half_biased(sketch: Sketch, wiring: Wiring) -> str:
     if not promised or not wiring.out:
         return ""
     names = [weight.name for weight in sketch.weights]
+    if any(_SHARED.search(name) for name in names):
+        return ""  # one vector for projections whose weights lie apart: nn.MultiheadAttention with kdim
     inside, outside = _biased((*wiring.q, *wiring.k, *wiring.v), names), _biased(wiring.out, names)
     if len(inside) != 1 or len(outside) != 1 or inside == outside:
         return ""
