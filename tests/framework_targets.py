@@ -64,11 +64,13 @@ def right_under_a_branch_attention(q, k, v, causal=False):
 def definitions(text, folder, name):
     """Write a text into a file and import it, so that its source can be read."""
     import importlib.util
+    import sys
 
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # the sources of classes are looked for there
     spec.loader.exec_module(module)
     return module
 

@@ -65,6 +65,8 @@ def _wirings(sketch: Sketch, source: Source) -> Iterator[Wiring]:
     for roles in _role_guesses(named_weights(sketch)):
         for heads in _head_guesses(sketch, roles):
             for wiring in _with_heads(roles, heads, sketch):
+                if not wiring.shown:
+                    continue  # fewer features come out than there are heads: nothing could be compared
                 yield wiring.but(
                     source=source,
                     zeroed=zeroed,

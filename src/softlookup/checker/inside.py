@@ -17,6 +17,7 @@ _CONFIGS = {"config", "cfg", "args", "hparams"}
 _WIDTHS = ("d_model", "embed_dim", "hidden_size", "hidden_dim", "dim", "features", "qkv_features", "n_embd")
 _HEADS = ("num_heads", "n_heads", "n_head", "heads", "h")
 _WIDTH_OF_HEAD = 8
+_HEADS_UNSAID = 6  # many enough that one head is not as wide as a token
 
 
 def facts_inside(module: nn.Module | None) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def likely_inputs(function: Callable[..., Any], settings: Mapping[str, Any]) -> 
     The width is the one that the settings name; where they leave it open, 8 for each head.
     """
     stated = [settings[name] for name in _WIDTHS if isinstance(settings.get(name), int)]
-    heads = next((settings[name] for name in _HEADS if isinstance(settings.get(name), int)), 1)
+    heads = next((settings[name] for name in _HEADS if isinstance(settings.get(name), int)), _HEADS_UNSAID)
     width = stated[0] if stated else _WIDTH_OF_HEAD * heads
     parameters = inspect.signature(function).parameters.values()
     required = [p for p in parameters if p.default is p.empty and p.kind <= p.POSITIONAL_OR_KEYWORD]
