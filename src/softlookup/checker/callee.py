@@ -196,8 +196,7 @@ def _rewrites_weights(module: nn.Module) -> bool:
         return False
     kept = Kept(module)
     try:
-        module.train()
-        before = {name: tensor.clone() for name, tensor in _tensors_of(module).items()}
+        before = _in_training(module)
         module.eval()
         after = _tensors_of(module)
         return before.keys() == after.keys() and any(not torch.equal(before[n], after[n]) for n in before)

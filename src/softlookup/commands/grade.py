@@ -34,11 +34,12 @@ def command(
 
     Every file runs in a guarded child process with a limit of time and memory, so that none stops the rest.
     """
-    from softlookup.learn.grading import as_csv, as_json, collected, graded
+    from softlookup.learn.grading import as_csv, as_json, collected, grade_all
 
     wanted = find_exercise(exercise) if exercise else None
-    with progress(len(collected(folder, wanted)[1])) as say:
-        rows = graded(folder, wanted, jobs=jobs or os.cpu_count() or 1, seconds=timeout, say=say)
+    rows, submissions = collected(folder, wanted)
+    with progress(len(submissions)) as say:
+        grade_all(rows, submissions, jobs=jobs or os.cpu_count() or 1, seconds=timeout, say=say)
     text = as_csv(rows) if form == "csv" else as_json(rows)
     if output is None:
         click.echo(text)

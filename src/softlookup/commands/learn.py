@@ -93,10 +93,8 @@ def _hint(exercise: str | None, no_color: bool) -> None:
 
     place = _place()
     wanted = find_exercise(exercise) if exercise else _current(place)
-    record = place.progress.of(wanted.name)
-    record.hints = min(record.hints + 1, len(wanted.hints))
-    place.progress.write()
-    show(hint_renderable(wanted, record.hints), no_color=no_color)
+    number = place.progress.one_more_hint(wanted.name, len(wanted.hints))
+    show(hint_renderable(wanted, number), no_color=no_color)
 
 
 @command.command("solution")

@@ -116,10 +116,15 @@ class Exercise:
         return [" ".join(text.split("\n\n")[0].split()) for text in found]
 
     def _literal(self, name: str) -> Any:
-        for node in self._parsed.body:
-            if isinstance(node, ast.Assign) and [ast.unparse(it) for it in node.targets] == [name]:
-                return ast.literal_eval(node.value)
-        raise AssertionError(f"{self.folder.name}/judge.py sets no {name}")
+        node = assignment(self._parsed, name)
+        assert node is not None, f"{self.folder.name}/judge.py sets no {name}"
+        return ast.literal_eval(node.value)
+
+
+def assignment(tree: ast.Module, name: str) -> ast.Assign | None:
+    """Return where a file gives a value to this name and no other; None where it does not."""
+    found = (node for node in tree.body if isinstance(node, ast.Assign))
+    return next((node for node in found if [ast.unparse(it) for it in node.targets] == [name]), None)
 
 
 @lru_cache

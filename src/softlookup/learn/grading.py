@@ -100,28 +100,24 @@ def _exercise_of(file: Path) -> Exercise | None:
     return next((it for it in all_exercises() if it.name == name), None)
 
 
-def graded(
-    folder: Path,
-    exercise: Exercise | None = None,
+def grade_all(
+    rows: Sequence[Row],
+    submissions: Sequence[Submission],
     *,
     jobs: int,
     seconds: float,
     say: Callable[[str], None] = lambda words: None,
-) -> list[Row]:
-    """Return a row for each learner.
+) -> None:
+    """Judge what was collected, and write the grades into the rows.
 
     jobs: how many files are judged at the same time
     seconds: what one file may take
     say: told the learner and the exercise whenever one is done
-
-    Raises: SoftlookupError when there is nothing to judge.
     """
-    rows, submissions = collected(folder, exercise)
     of = {row.learner: row for row in rows}
     for submission, grade in _judged(submissions, jobs, seconds):
         of[submission.learner].grades[submission.exercise] = grade
         say(f"{submission.learner} {submission.exercise}: {grade.state}")
-    return rows
 
 
 def _judged(

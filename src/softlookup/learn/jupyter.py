@@ -54,14 +54,11 @@ _shown: dict[str, int] = {}
 
 def next_hint(exercise: Exercise) -> str:
     """Count one more hint, and return all up to it."""
-    place = _place()
-    before = place.progress.of(exercise.name).hints if place else _shown.get(exercise.name, 0)
-    number = min(before + 1, len(exercise.hints))
-    if place:
-        place.progress.of(exercise.name).hints = number
-        place.progress.write()
-    _shown[exercise.name] = number
-    return plain_text(hint_renderable(exercise, number))
+    most = len(exercise.hints)
+    if place := _place():
+        return plain_text(hint_renderable(exercise, place.progress.one_more_hint(exercise.name, most)))
+    _shown[exercise.name] = min(_shown.get(exercise.name, 0) + 1, most)
+    return plain_text(hint_renderable(exercise, _shown[exercise.name]))
 
 
 def _place() -> Place | None:

@@ -13,10 +13,11 @@ from softlookup.checker.calls import Answer
 from softlookup.checker.diagnose import declared, examine
 from softlookup.checker.guard import TargetError
 from softlookup.checker.target import FileSession, FileTarget
-from softlookup.learn.exercise import NOT_WRITTEN
+from softlookup.learn.exercise import NOT_WRITTEN, assignment
 from softlookup.learn.judgement import Remark
 from softlookup.learn.mistakes import Fault, explaining, fault_of
 from softlookup.learn.outcomes import Given, Outcome, asked, difference, drawn, outcome_here, outcome_of
+from softlookup.report.finding_parts import PAGELESS
 from softlookup.terms import Contract, Finding
 
 #: How an answer can be wrong without being a known mistake -> the name and the words.
@@ -29,7 +30,6 @@ _UNKNOWN = {
     "finite": ("not-finite", "There is NaN or infinity in the result."),
     "values": ("wrong-values", "The numbers differ."),
 }
-
 
 #: The answer is right, but not what became of the arguments.
 _CHANGED = Fault(
@@ -82,10 +82,12 @@ class Attends:
 
     def _question(self, finding: Finding) -> str:
         """Return what the judge asks about this rule, or the rule itself."""
-        if finding.name in self.questions or not finding.code.startswith("SL"):
-            return self.questions.get(finding.name, "")
-        known = [rule.part("Ask") for rule in catalog.rules() if rule.name == finding.name]
-        return "".join(known)[:1].upper() + "".join(known)[1:]
+        if finding.name in self.questions:
+            return self.questions[finding.name]
+        if finding.code in PAGELESS or not finding.code.startswith("SL"):
+            return ""
+        question = catalog.find_rule(finding.name).part("Ask")
+        return question[:1].upper() + question[1:]
 
 
 @dataclass(frozen=True)
@@ -246,13 +248,13 @@ class Says:
 
 def constant(source: str, name: str) -> tuple[Any, int | None]:
     """Return the value of a constant of a file and its line; (None, None) where it is none."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(it) for it in node.targets] == [name]:
-            try:
-                return ast.literal_eval(node.value), node.lineno
-            except ValueError:
-                return None, node.lineno
-    return None, None
+    node = assignment(ast.parse(source), name)
+    if node is None:
+        return None, None
+    try:
+        return ast.literal_eval(node.value), node.lineno
+    except ValueError:
+        return None, node.lineno
 
 
 def not_written(name: str, line: int | None = None) -> Remark:

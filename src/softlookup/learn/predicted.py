@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from softlookup.checker.target import FileSession
+from softlookup.learn.exercise import assignment
 from softlookup.learn.judgement import Remark
 from softlookup.learn.parts import constant, not_written
 from softlookup.terms import Finding
@@ -92,9 +93,6 @@ def _what_is_so(answer: str, measured: Sequence[Measured]) -> str:
 
 def _line_of(source: str, name: str, key: str) -> int | None:
     """Return the line of a key in the dict that a file assigns to this name."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(it) for it in node.targets] == [name]:
-            for it in ast.walk(node.value):
-                if isinstance(it, ast.Constant) and it.value == key:
-                    return it.lineno
-    return None
+    node = assignment(ast.parse(source), name)
+    parts = ast.walk(node.value) if node else ()
+    return next((it.lineno for it in parts if isinstance(it, ast.Constant) and it.value == key), None)

@@ -84,6 +84,13 @@ class Progress:
             record.solved_on = date.today().isoformat()
         self.write()
 
+    def one_more_hint(self, exercise: str, most: int) -> int:
+        """Count a hint, and return how many are shown now."""
+        record = self.of(exercise)
+        record.hints = min(record.hints + 1, most)
+        self.write()
+        return record.hints
+
     def write(self) -> None:
         """Replace the file as a whole."""
         data: dict[str, Any] = {
