@@ -22,6 +22,11 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int) -> Index:
     return j <= i + (k_len - q_len)
 
 
+def span(i: Index, *, q_len: int, k_len: int) -> tuple[Index, Index]:
+    """All keys up to the query's position among them."""
+    return 0, i + (k_len - q_len) + 1
+
+
 def always_sees(*, q_len: int, k_len: int) -> frozenset[str]:
     """With more queries than keys the first queries stand before key 0 and see nothing."""
     if q_len > k_len:

@@ -23,6 +23,11 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int) -> Index:
     return j <= i
 
 
+def span(i: Index, *, q_len: int, k_len: int) -> tuple[Index, Index]:
+    """All keys up to the query's position."""
+    return 0, i + 1
+
+
 def always_sees(*, q_len: int, k_len: int) -> frozenset[str]:
     """Key 0 is before everybody."""
     return frozenset({"first key"}) | own_key(q_len=q_len, k_len=k_len, corner="top-left")

@@ -35,6 +35,13 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, chunk_size: int, corn
     return j // chunk_size <= here // chunk_size
 
 
+def span(i: Index, *, q_len: int, k_len: int, chunk_size: int, corner: Corner) -> tuple[Index, Index]:
+    """From key 0 to the end of its chunk."""
+    here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
+    start = here // chunk_size * chunk_size
+    return 0, start + chunk_size
+
+
 def always_sees(*, q_len: int, k_len: int, chunk_size: int, corner: Corner) -> frozenset[str]:
     """A query sees itself, and no chunk is before the first."""
     first = frozenset({"first key"} if corner == "top-left" or q_len <= k_len else set())

@@ -32,6 +32,13 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, chunk_size: int, corn
     return here // chunk_size == j // chunk_size
 
 
+def span(i: Index, *, q_len: int, k_len: int, chunk_size: int, corner: Corner) -> tuple[Index, Index]:
+    """From the start of its chunk to the end."""
+    here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
+    start = here // chunk_size * chunk_size
+    return start, start + chunk_size
+
+
 def always_sees(*, q_len: int, k_len: int, chunk_size: int, corner: Corner) -> frozenset[str]:
     """A query sees itself."""
     return own_key(q_len=q_len, k_len=k_len, corner=corner)

@@ -33,6 +33,11 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, lengths: Index) -> In
     return j >= k_len - lengths
 
 
+def span(i: Index, *, q_len: int, k_len: int, lengths: Index) -> tuple[Index, Index]:
+    """The last ``lengths`` keys."""
+    return k_len - lengths, k_len
+
+
 def check_lengths(*, q_len: int, k_len: int, lengths: Any) -> None:
     """No sample has more real tokens than keys."""
     within("lengths", lengths, q_len=q_len, k_len=k_len)

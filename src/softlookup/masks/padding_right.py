@@ -34,6 +34,11 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, lengths: Index) -> In
     return j < lengths
 
 
+def span(i: Index, *, q_len: int, k_len: int, lengths: Index) -> tuple[Index, Index]:
+    """The first ``lengths`` keys."""
+    return 0, lengths
+
+
 def check_lengths(*, q_len: int, k_len: int, lengths: Any) -> None:
     """No sample has more real tokens than keys."""
     within("lengths", lengths, q_len=q_len, k_len=k_len)

@@ -13,14 +13,25 @@ may also define
     fixed_k_len(**parameters)       the only number of keys that the rule is for
     check_lengths(*, q_len, k_len, **parameters)      raise when the rule does not fit these lengths
     always_sees(*, q_len, k_len, **parameters)        names of keys that no query misses, see below
+    span(i, *, q_len, k_len, **parameters)            (first, stop), see below
+    runs(i, *, q_len, k_len, most, **parameters)      the same where there may be several, see below
 
 ``always_sees`` is how "no row is empty" is known without a tensor: two rules that both show every query its
 own key still show it when combined. Names are ``"first key"``, ``"last key"`` and what ``own_key`` returns.
+
+``span`` says the rule a second time, for those who compute only what is seen: query i sees exactly the keys
+``first <= j < stop``, as far as there are such. It works on an integer and on ``i: [q_len]``, where what is
+PER_SAMPLE comes as [B, 1]; the answers may be anything that fits [B, q_len]. Where the keys that a query sees
+need not lie side by side, ``runs`` takes its place, on tensors only: PER_TOKEN comes as it is, and first and
+stop are [runs, B, q_len], from left to right and filled up with k_len; None for more than ``most`` runs. A
+rule that is KEYS_ONLY needs neither; any other that has neither is never cut into runs.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
+
+import torch
 
 from softlookup.terms import Corner
 
@@ -36,6 +47,13 @@ def query_position(i: Index, *, q_len: int, k_len: int, corner: Corner) -> Index
 def at(data: Any, position: Index) -> Index:
     """Return the entry of a list, or of the last axis of ``data: [..., T]``, at a position."""
     return data[position] if isinstance(data, (list, tuple)) else data[..., position]
+
+
+def larger(a: Index, b: Index) -> Index:
+    """Return the larger of two numbers, entry by entry."""
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return torch.maximum(torch.as_tensor(a), torch.as_tensor(b))
 
 
 def own_key(*, q_len: int, k_len: int, corner: Corner) -> frozenset[str]:

@@ -20,7 +20,7 @@ attention-gym's prefix_lm.
 from typing import Any
 
 from softlookup.masks.accept import corner_name, per_sample, within
-from softlookup.masks.predicate import Index, own_key, query_position
+from softlookup.masks.predicate import Index, larger, own_key, query_position
 from softlookup.terms import Corner
 
 PER_SAMPLE = ("prefix_lengths",)
@@ -34,6 +34,12 @@ def parameters(*, prefix_lengths: Any, corner: Corner = "top-left") -> dict[str,
 def allowed(i: Index, j: Index, *, q_len: int, k_len: int, prefix_lengths: Index, corner: Corner) -> Index:
     """Say whether key j is in the prefix or not after query i."""
     return (j < prefix_lengths) | (j <= query_position(i, q_len=q_len, k_len=k_len, corner=corner))
+
+
+def span(i: Index, *, q_len: int, k_len: int, prefix_lengths: Index, corner: Corner) -> tuple[Index, Index]:
+    """All keys up to the end of the prefix, or to the query where it stands behind that."""
+    here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
+    return 0, larger(prefix_lengths, here + 1)
 
 
 def check_lengths(*, q_len: int, k_len: int, prefix_lengths: Any, corner: Corner) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from softlookup.masks.accept import corner_name, ids
 from softlookup.masks.predicate import Index, at, own_key, query_position
+from softlookup.masks.runs import runs_like
 from softlookup.terms import Corner, SoftlookupError
 
 PER_TOKEN = ("document_ids",)
@@ -37,6 +38,15 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, document_ids: Any, co
     """Say whether query and key belong to one document."""
     here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
     return at(document_ids, here) == at(document_ids, j)
+
+
+def runs(
+    i: Index, *, q_len: int, k_len: int, most: int, document_ids: Any, corner: Corner
+) -> tuple[Index, Index] | None:
+    """The runs of the query's document: one, unless its id comes back after another's."""
+    here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
+    found = runs_like(document_ids, most)
+    return None if found is None else (at(found[0], here), at(found[1], here))
 
 
 def fixed_k_len(*, document_ids: Any, corner: Corner) -> int:

@@ -19,8 +19,10 @@ Used by: flash-attention's varlen calls (cu_seqlens_q, cu_seqlens_k), nested ten
 from itertools import pairwise
 from typing import Any
 
+import torch
+
 from softlookup.masks.accept import corner_name, whole_numbers
-from softlookup.masks.predicate import Index, own_key, query_position
+from softlookup.masks.predicate import Index, at, own_key, query_position
 from softlookup.terms import Corner, SoftlookupError
 
 
@@ -47,6 +49,16 @@ def allowed(
     """Say whether query and key lie between the same two bounds."""
     here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
     return _document(here, cu_seqlens) == _document(j, cu_seqlens)
+
+
+def span(
+    i: Index, *, q_len: int, k_len: int, cu_seqlens: tuple[int, ...], corner: Corner
+) -> tuple[Index, Index]:
+    """From the bound before the query's position to the next."""
+    here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
+    bounds = torch.tensor(cu_seqlens, device="cpu")
+    following = torch.bucketize(here, bounds, right=True)  # counts the bounds up to here
+    return at(bounds, following - 1), at(bounds, following)
 
 
 def fixed_k_len(*, cu_seqlens: tuple[int, ...], corner: Corner) -> int:

@@ -33,6 +33,12 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, window: int, corner: 
     return (here - j <= window) & (j - here <= window)
 
 
+def span(i: Index, *, q_len: int, k_len: int, window: int, corner: Corner) -> tuple[Index, Index]:
+    """``window`` keys before its own, as many after."""
+    here = query_position(i, q_len=q_len, k_len=k_len, corner=corner)
+    return here - window, here + window + 1
+
+
 def always_sees(*, q_len: int, k_len: int, window: int, corner: Corner) -> frozenset[str]:
     """A query sees itself."""
     return own_key(q_len=q_len, k_len=k_len, corner=corner)
