@@ -69,11 +69,13 @@ class PooledMap:
         """Add another map of the same samples, of a later step; None where there is none on this grid."""
         if other is None or self.grid != other.grid:
             return None
-        return replace(self, sums=self.sums + other.sums, maps=self.maps + other.maps)
+        return replace(self, sums=self.sums.double() + other.sums, maps=self.maps + other.maps)
 
     def over_batch(self) -> PooledMap:
         """Add the maps of all samples: [1, H, query buckets, key buckets]."""
-        return replace(self, sums=self.sums.sum(0, keepdim=True), maps=self.maps * self.sums.shape[0])
+        return replace(
+            self, sums=self.sums.double().sum(0, keepdim=True), maps=self.maps * self.sums.shape[0]
+        )
 
     @property
     def grid(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
