@@ -22,11 +22,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softlookup.masks.numbered import Numbered
 from softlookup.masks.questions import AXES, Point, Visibility
 from softlookup.terms import SoftlookupError
 
 
-class Mask(Visibility):
+class Mask(Numbered, Visibility):
     """Who may look at whom. True means: this query may look at this key.
 
     Built by the functions of ``softlookup.masks``; combined with ``&``, ``|`` and ``~``, also with bool

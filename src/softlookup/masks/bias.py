@@ -11,11 +11,12 @@ from torch import Tensor
 
 from softlookup.masks.algebra import Mask
 from softlookup.masks.discover import rule_file
+from softlookup.masks.numbered import Numbered
 from softlookup.terms import SoftlookupError
 
 
 @dataclass(frozen=True, repr=False)
-class Bias:
+class Bias(Numbered):
     """A bias rule and, after ``&``, the mask that goes with it.
 
     >>> from softlookup.masks import alibi, causal

@@ -1,0 +1,171 @@
+"""attend: attention by PyTorch's fused kernels, in the way that the mask's structure allows."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from softlookup.attention_inputs import check_options, check_tensors, read_mask
+from softlookup.fused.explaining_paths import Path, path_of
+from softlookup.fused.paths import Problem, choose
+from softlookup.masks import Bias, Mask
+from softlookup.terms import MaskLike
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | MaskLike | None = None,
+    *,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    enable_gqa: bool = False,
+    empty_rows: Literal["raise", "zero"] = "raise",
+) -> Tensor:
+    """Return what ``scaled_dot_product_attention`` returns as output, at the cost of fused kernels.
+
+    q: [..., H, T_q, d_head]   k: [..., H_kv, T_k, d_head]   v: [..., H_kv, T_k, d_v]
+    mask: a mask or bias of ``softlookup.masks``, whose structure decides the path; or a tensor that
+        broadcasts to
+        [..., H, T_q, T_k]: bool (True = may look), or float, which is added to the scaled scores
+    scale: factor on the scores; None is 1 / sqrt(d_head)
+    dropout_p: share of the weights that is dropped, on every call: pass 0.0 outside training
+    enable_gqa: groups of H / H_kv neighbouring query heads share one key/value head
+    empty_rows: a query without any key "raise"s, or returns "zero" with zero gradients
+
+    Returns: output [..., H, T_q, d_v]. Under autocast in autocast's dtype.
+
+    No [T_q, T_k] tensor is made for a mask that keeps its structure. ``attend.explain`` says which path a
+    call takes. Unlike in the readable function, NaN in a hidden key may reach others: fused kernels
+    multiply it by 0.
+
+    Raises: SoftlookupError as ``scaled_dot_product_attention`` does. For a tensor mask inside torch.compile
+    or vmap empty rows are not looked for: they return zeros.
+
+    Source: equation 1 of Vaswani et al. 2017, arXiv 1706.03762; kernels: Dao et al. 2022, arXiv 2205.14135.
+
+    >>> from softlookup.masks import causal, sliding_window
+    >>> q, k, v = torch.randn(3, 1, 8, 1024, 64)
+    >>> attend(q, k, v, causal() & sliding_window(128)).shape
+    torch.Size([1, 8, 1024, 64])
+    """
+    output, _ = _found(q, k, v, mask, scale, (dropout_p, enable_gqa, empty_rows), with_lse=False)
+    return output
+
+
+def attend_with_lse(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | MaskLike | None = None,
+    *,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    enable_gqa: bool = False,
+    empty_rows: Literal["raise", "zero"] = "raise",
+) -> tuple[Tensor, Tensor | None]:
+    """Return the output of ``attend``, bit for bit, and the log-sum-exp of the scaled, visible scores.
+
+    Returns: output [..., H, T_q, d_v] and lse [..., H, T_q], float32 (float64 for float64), without a
+    gradient; -inf for a query without keys. None where the path has no log-sum-exp: dropout, a bias that
+    needs a gradient, another device.
+
+    >>> q = torch.zeros(1, 1, 2, 4)
+    >>> attend_with_lse(q, q, q)[1].exp()
+    tensor([[[2., 2.]]])
+    """
+    return _found(q, k, v, mask, scale, (dropout_p, enable_gqa, empty_rows), with_lse=True)
+
+
+def _found(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | MaskLike | None,
+    scale: float | None,
+    options: tuple[float, bool, Literal["raise", "zero"]],
+    *,
+    with_lse: bool,
+) -> tuple[Tensor, Tensor | None]:
+    problem = _problem(q, k, v, mask, scale, options, with_lse=with_lse)
+    way, _ = choose(problem)
+    output, lse = way.compute(problem)
+    output = output[..., : v.shape[-1]]
+    if q.dim() == 4:
+        return output, lse
+    return (
+        output.reshape(*q.shape[:-1], v.shape[-1]),
+        None if lse is None else lse.reshape(q.shape[:-1]),
+    )
+
+
+def _problem(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | MaskLike | None,
+    scale: float | None,
+    options: tuple[float, bool, Literal["raise", "zero"]],
+    *,
+    with_lse: bool,
+) -> Problem:
+    dropout_p, enable_gqa, empty_rows = options
+    check_tensors(q, k, v, enable_gqa=enable_gqa)
+    check_options(dropout_p=dropout_p, empty_rows=empty_rows)
+    read = _read(mask, q, k)
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[-1])
+    if torch.is_autocast_enabled(q.device.type) and q.dtype != torch.float64:
+        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    if q.dim() != 4:
+        q, k, v = (_with_four_axes(x) for x in (q, k, v))
+    if q.shape[-1] != v.shape[-1] and q.device.type == "cpu":  # the CPU kernel wants one width
+        width = max(q.shape[-1], v.shape[-1])
+        q, k, v = (x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
+    return Problem(q, k, v, read, scale, dropout_p, empty_rows == "zero", with_lse)
+
+
+def _with_four_axes(x: Tensor) -> Tensor:
+    """[..., H, T, d] -> [B, H, T, d], with H = 1 where there is none."""
+    return x[None, None] if x.dim() == 2 else x[None] if x.dim() == 3 else x.flatten(0, -4)
+
+
+def _read(mask: Tensor | MaskLike | None, q: Tensor, k: Tensor) -> Mask | Bias | Tensor | None:
+    """Return the mask as it is where it keeps its structure, else as a tensor that has four axes."""
+    if mask is None:
+        return None
+    if isinstance(mask, (Mask, Bias)) and (q.dim() <= 4 or mask.sizes["B"] is None):
+        return mask
+    allowed, bias = read_mask(mask, q, k)
+    tensor = bias if allowed is None else allowed
+    assert tensor is not None
+    if q.dim() > 4:  # [.., a, b, H, T_q, T_k] -> [a * b, H, T_q, T_k], the leading axes expanded
+        tensor = tensor[(None,) * (q.dim() - tensor.dim())]
+        return tensor.expand(*q.shape[:-3], *tensor.shape[-3:]).flatten(0, -4)
+    return tensor[(None,) * (4 - tensor.dim())]
+
+
+def _explain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | MaskLike | None = None,
+    *,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    enable_gqa: bool = False,
+) -> Path:
+    """Return the path that a call of ``attend`` with these arguments takes, why, and what it computes.
+
+    Raises: SoftlookupError as ``attend`` does, less for empty rows.
+    """
+    options: tuple[float, bool, Literal["raise", "zero"]] = (dropout_p, enable_gqa, "zero")
+    return path_of(_problem(q, k, v, mask, scale, options, with_lse=False))
+
+
+attend.explain = _explain  # type: ignore[attr-defined]
