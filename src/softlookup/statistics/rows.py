@@ -79,11 +79,11 @@ class Rows:
 
     @property
     def max_score_bounds(self) -> tuple[Tensor, Tensor]:
-        """Two [B, H, T_q], least and most: lse - log num_visible <= max score <= lse.
+        """Two [B, H, T_q], least and most: lse - log num_visible <= max score <= lse, up to rounding.
 
         n scores sum to at most n times the largest exp, and to at least the largest one alone.
         """
-        return self.lse - self.num_visible.clamp(min=1).log(), self.lse
+        return self.lse - self.num_visible.clamp(min=1).to(self.lse.dtype).log(), self.lse
 
     def without_keys(self) -> Rows:
         """Return the same queries before any key was seen: merging it with rows leaves them as they are."""
