@@ -7,15 +7,22 @@ from dataclasses import replace
 
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 import softlookup.cost
+import softlookup.mask_cost
 import softlookup.sdpa_backends
 from softlookup import MultiHeadAttention, SoftlookupError, scaled_dot_product_attention
+from softlookup.cli import main
 from softlookup.cost import Workload, attention_cost, cost_json, cost_report
+from softlookup.fused import attend
+from softlookup.mask_cost import mask_cost, mask_report
+from softlookup.masks import Mask
+from softlookup.masks.expression import read_mask_expression
 from softlookup.sdpa_backends import Properties, choose_backend, read_reasons
 
 torch.set_num_threads(1)
@@ -263,6 +270,96 @@ def test_the_json_is_json():
     assert facts["backend"]["torch"] == torch.__version__
 
 
+# The way of attend with a mask in words
+
+LONG = Workload(batch=2, heads=3, tokens=300, head_dim=8, dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "causal",
+        "causal & padding(300, 120)",
+        "causal & sliding_window(20)",
+        "dilated(5, 3)",
+        "~causal | chunked(64)",
+        "padding(300, 120) & alibi(3)",
+    ],
+)
+def test_the_visible_logits_are_those_of_the_dense_mask(text):
+    mask = read_mask_expression(text)
+    hides = mask if isinstance(mask, Mask) else mask.mask
+    shown = hides.dense(300, 300).expand(2, 3, 300, 300)
+    cost = mask_cost(LONG, text)
+    assert cost.visible_logits == int(shown.sum())
+    assert cost.visible_logits <= cost.computed_logits <= shown.numel()
+    assert cost.dense_mask_bytes == mask.dense(300, 300).nbytes
+    assert not cost.makes_dense_mask
+
+
+def test_the_path_and_its_calls_are_those_of_attend():
+    q, k, v = small_tensors(LONG)
+    path = attend.explain(q, k, v, read_mask_expression("causal & padding(300, 120)"))
+    cost = mask_cost(LONG, "causal & padding(300, 120)")
+    assert (cost.path, cost.reason, cost.calls) == (path.name, path.reason, path.calls)
+    assert cost.computed_logits == 3 * path.logits
+
+
+def test_dropout_makes_the_mask_after_all():
+    cost = mask_cost(replace(LONG, dropout_p=0.1), "causal & sliding_window(20)")
+    assert cost.makes_dense_mask
+    assert cost.computed_logits == 2 * 3 * 300**2
+
+
+def test_the_report_of_a_mask_says_path_reason_shares_and_memory():
+    report = mask_report(replace(LONG, tokens=1000), "causal & padding(1000, 500)")
+    assert "takes this path: pieces" in report
+    #  500,500 pairs of the first sample; 125,250 + 500 * 500 of the second
+    assert f"{3 * (500_500 + 375_250):,}" in report
+    assert "43.8%" in report
+    assert "1.91 MiB" in report  # two samples, 1,000 by 1,000 bools
+    assert "causal() & padding([1000, 500])" in report
+    assert "call        1 triangle: 1000 queries x 1000 keys" in report
+    assert max(map(len, report.splitlines())) <= 100
+
+
+def test_a_mask_that_shows_nothing_has_a_report():
+    report = mask_report(LONG, "padding(0)")
+    assert "  visible           0  0.0%\n" in report
+    assert "times as many" not in report
+
+
+def test_the_command_adds_the_way_of_attend_and_changes_nothing_else():
+    sizes = ["cost", "--batch", "2", "--heads", "3", "--tokens", "300", "--head-dim", "8"]
+    run = CliRunner().invoke
+    plain, more = (run(main, [*sizes, *mask]).output for mask in ([], ["--attend", "causal"]))
+    assert more.startswith(plain.rstrip())
+    assert "takes this path: causal flag" in more
+    plain, more = (
+        json.loads(run(main, [*sizes, *mask, "--format", "json"]).output)
+        for mask in ([], ["--attend", "causal"])
+    )
+    way = more.pop("attend")
+    assert more == plain
+    assert way["path"] == "causal flag"
+    assert way["visible_logits"] == 2 * 3 * 300 * 301 // 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "words"),
+    [
+        ({}, "causl", "did you mean causal"),
+        ({}, "padding(1, 2, 3)", "B = 3"),
+        ({}, "documents([[0, 0, 1]])", "T_k = 3"),
+        ({"causal": True}, "sliding_window(4)", "causal in the mask, not beside it"),
+    ],
+    ids=str,
+)
+def test_a_mask_that_cannot_be_is_refused(changes, text, words):
+    with pytest.raises(SoftlookupError, match=words):
+        mask_report(replace(LONG, **changes), text)
+
+
 def test_numbers_do_not_need_torch():
     count = "from softlookup.cost import Workload, attention_cost; attention_cost(Workload(1, 1, 1, 1))"
     code = f"import sys; {count}; print('torch' in sys.modules)"
@@ -304,7 +401,7 @@ def test_the_projections_are_four_plain_linear_layers():
 
 
 def test_the_examples_in_the_docstrings_run():
-    for module in (softlookup.cost, softlookup.sdpa_backends):
+    for module in (softlookup.cost, softlookup.sdpa_backends, softlookup.mask_cost):
         result = doctest.testmod(module)
-        assert result.attempted >= 4
+        assert result.attempted >= 3
         assert result.failed == 0

@@ -156,9 +156,9 @@ def cost_report(workload: Workload, device: str = "cpu") -> str:
     facts = cost_json(workload, device)
     sections = (
         _title(workload),
-        _table("The layer stores and computes", _layer_rows(workload)),
-        _table("Twice the tokens", _doubling_rows(workload)),
-        _table("A fused kernel computes the same function, and", _fused_rows(workload)),
+        facts_table("The layer stores and computes", _layer_rows(workload)),
+        facts_table("Twice the tokens", _doubling_rows(workload)),
+        facts_table("A fused kernel computes the same function, and", _fused_rows(workload)),
         _backend_section(workload, facts["backend"]),
     )
     return "\n\n".join(sections)
@@ -245,7 +245,8 @@ def _backend_section(workload: Workload, backend: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _table(title: str, rows: list[tuple[str, str, str]]) -> str:
+def facts_table(title: str, rows: list[tuple[str, str, str]]) -> str:
+    """Return a title and below it names, numbers and notes in columns."""
     left = max(len(name) for name, _, _ in rows)
     middle = max(len(value) for _, value, _ in rows)
     return "\n".join([title, *(f"  {name:<{left}}  {value:>{middle}}  {note}" for name, value, note in rows)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -23,16 +24,30 @@ import click
 @click.option("--kv-heads", type=int, help="Key/value heads; without it as many as query heads.")
 @click.option("--causal", is_flag=True, help="A query sees no later key.")
 @click.option("--mask", is_flag=True, help="A dense mask tensor is handed over.")
+@click.option(
+    "--attend",
+    "mask_in_words",
+    metavar="MASK",
+    help='Also say which way `attend` goes with this mask, e.g. "causal & sliding_window(256)".',
+)
 @click.option("--dropout", "dropout_p", type=float, default=0.0, show_default=True, help="On the weights.")
 @click.option("--device", default="cpu", show_default=True, help="Where the kernel would run, e.g. cuda.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people or tools."
 )
-def command(device: str, form: str, **sizes: Any) -> None:
+def command(device: str, form: str, mask_in_words: str | None, **sizes: Any) -> None:
     """Count what one attention layer stores and computes, and say which kernel PyTorch picks here."""
     from softlookup.cost import Workload, cost_json, cost_report
+    from softlookup.mask_cost import mask_cost, mask_report
 
     workload = Workload(**sizes)
-    click.echo(
-        json.dumps(cost_json(workload, device), indent=2) if form == "json" else cost_report(workload, device)
-    )
+    if form == "json":
+        facts = cost_json(workload, device)
+        if mask_in_words is not None:
+            facts["attend"] = asdict(mask_cost(workload, mask_in_words, device))
+        click.echo(json.dumps(facts, indent=2))
+        return
+    sections = [cost_report(workload, device)]
+    if mask_in_words is not None:
+        sections.append(mask_report(workload, mask_in_words, device))
+    click.echo("\n\n".join(sections))
