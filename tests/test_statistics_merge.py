@@ -210,6 +210,17 @@ def test_of_two_equal_weights_the_earlier_key_comes_first():
         assert merged.top_keys.tolist() == [[[[0, 1, 2]]]]
 
 
+def test_a_visible_key_whose_weight_rounds_to_nothing_comes_before_no_key():
+    lookup = a_lookup(0, (1, 1, 1, 3), hidden=0.0)
+    lookup.scores[..., 1] = -2000.0
+    lookup.visible[..., 2] = False
+    halves = [
+        rows_of(lookup.part(keys=cut), k_start=cut.start, k_total=3) for cut in (slice(0, 1), slice(1, 3))
+    ]
+    for merged in (halves[0].merge_keys(halves[1]), halves[1].merge_keys(halves[0])):
+        assert merged.top_keys.tolist() == [[[[0, 1, -1]]]]
+
+
 @given(LOOKUPS)
 @settings(max_examples=40, deadline=None)
 def test_the_largest_score_lies_between_its_bounds(lookup):
