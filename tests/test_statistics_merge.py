@@ -524,6 +524,11 @@ def test_samples_stay_apart_while_every_step_has_as_many():
     torch.testing.assert_close(both.entropy_nats, (one.entropy_nats + two.entropy_nats) / 2)
 
 
+def test_the_rows_of_one_step_are_not_those_of_all_steps():
+    step = statistics_of(a_lookup(18, (2, 1, 3, 5)), keep_rows=True)
+    assert step.merge_steps(step).rows is None
+
+
 def test_steps_of_other_lengths_merge_without_a_map():
     short, long = (statistics_of(a_lookup(20, (1, 2, T, T))) for T in (4, 9))
     merged = short.merge_steps(long)
