@@ -39,16 +39,15 @@ class Moments:
         >>> Moments.of(torch.tensor([1.0, 3.0, 9.0]), torch.tensor([True, True, False])).std
         tensor(1., dtype=torch.float64)
         """
+        hidden = torch.zeros_like(values, dtype=torch.bool) if where is None else ~where.expand_as(values)
         values = values.double()
-        here = torch.ones_like(values, dtype=torch.bool) if where is None else where.expand_as(values)
-        single = cls(  # every number as a part of its own
-            here.long(),
-            values,
-            torch.zeros_like(values),
-            values.masked_fill(~here, math.inf),
-            values.masked_fill(~here, -math.inf),
-        )
-        return single.over(dim)
+        count = hidden.logical_not().sum(dim)
+        numbers = values.masked_fill(hidden, 0.0)
+        mean = numbers.sum(dim) / count  # 0 / 0 is NaN where nothing was seen
+        m2 = (numbers - mean.unsqueeze(dim)).masked_fill_(hidden, 0.0).square_().sum(dim)
+        low = -_most(values.masked_fill(hidden, math.inf).neg_(), dim).squeeze(dim)
+        high = _most(values.masked_fill(hidden, -math.inf), dim).squeeze(dim)
+        return cls(count, mean, m2, low, high)
 
     def merge(self, other: Moments) -> Moments:
         """Return the moments of all numbers of both: of the same shape, associative and commutative."""
