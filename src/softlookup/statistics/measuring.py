@@ -1,0 +1,294 @@
+"""What one pass over tiles adds up for each query, once its log-sum-exp is known: w = exp(score - lse).
+
+    entropy            minus the sum of w log w
+    masses of buckets  sums of w over the keys of a cell
+    mean and variance  sums of w x and w x^2 over a cell, where x counts from its middle and stays small, so
+                       that a variance of a few tokens survives at position 60,000 in float32
+
+Rows in which that cannot be done (a visible NaN or inf, a lse whose sum was rounded away beside a fill like
+-3e38) are rare, and are computed again one by one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from softlookup.statistics.recovering import RowsOf, measure_rows, rows_allowed, scores_of_rows
+from softlookup.statistics.rows import Rows
+from softlookup.statistics.seen_keys import SeenKeys
+from softlookup.statistics.tiling import Block, Tile, Tiling, of_heads
+from softlookup.statistics.wanted import Grid, Wanted
+
+_LEAST = -80.0  # exp of less is slow: no normal float32; and 0 * -inf would be NaN
+_ALONE = 1 << 22  # entries of the rows that are measured again at a time
+_TRUSTED = (0.5, 2.0)  # a sum of weights outside is no rounding: this lse is not that of the scores
+
+
+class Measure:
+    """The visitor that adds up; ``rows`` and ``pooled`` are there once all tiles were seen."""
+
+    def __init__(self, tiling: Tiling, wanted: Wanted, grid: Grid, lse: Tensor) -> None:
+        self.tiling, self.wanted, self.grid = tiling, wanted, grid
+        visible = tiling.seen.num_visible().expand(lse.shape)
+        self.lse = lse.masked_fill(visible == 0, -math.inf)  # [B, H, T_q]
+        self.positions = tiling.seen.query_positions()
+        self._ahead = int(self.positions[0]) - tiling.seen.shard.k_start if tiling.q_len else 0
+        self._visible = visible.reshape(tiling.q.shape[:-1])  # [B * H_kv, group, T_q]
+        self._all: dict[str, Tensor] = {}  # by field of Rows: [B * H_kv, group, T_q, ...]
+        self._sums: dict[str, Tensor] = {}  # of the block at hand: [heads, group * queries, ...]
+        self._cells: list[Tensor] = []  # sums of w, w x and w x^2: each [heads, group * queries, cells]
+        self._apart = lse.new_empty(0)  # of the same shape
+        self._of_group: list[dict[str, Tensor]] = []  # views of the same for each group of heads
+        cell = torch.arange(grid.cell, dtype=tiling.dtype, device=lse.device) - (grid.cell - 1) / 2
+        self._powers = torch.stack([torch.ones_like(cell), cell, cell * cell])  # [3, cell]
+        query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
+        self._pooled = cell.new_zeros(*self._visible.shape[:2], query_buckets, grid.buckets)
+        self._forbidden: tuple[Block, slice, Tensor] | None = None
+        self._room = cell.new_empty(0)
+        totals = tiling.q.sum(dim=(1, 2, 3)) + tiling.keys.sum(
+            dim=(1, 2)
+        )  # finite only where all numbers are
+        self._has_infinite = ~totals.isfinite()  # [B * H_kv]
+
+    def begin(self, block: Block) -> None:
+        """See ``Visitor``."""
+        rows = (block.heads.stop - block.heads.start, self.tiling.group * block.queries)
+        cells = (block.columns.stop - block.columns.start) // self.grid.cell
+        zeros = self._powers.new_zeros
+        names = ["w log w", "self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
+        sums = {name: zeros(rows) for name in names}
+        *self._cells, self._apart = room = self._zeros(*rows, cells)
+        if self.wanted.exact_max:
+            sums["max_score"] = zeros(rows) - math.inf
+        if self.wanted.top_k:
+            sums["top_weights"] = zeros(*rows, self.wanted.top_k) - math.inf
+            sums["top_keys"] = torch.full_like(sums["top_weights"], -1, dtype=torch.int64)
+        self._sums = sums
+        self._of_group = [
+            {"cells": room[:3, group], **{name: it[group] for name, it in sums.items()}}
+            for group in block.groups
+        ]
+
+    def _zeros(self, *shape: int) -> Tensor:
+        """Return zeros [4, heads, rows, cells] in memory that all blocks share: new pages cost time."""
+        entries = 4 * math.prod(shape)
+        if len(self._room) < entries:
+            self._room = self._room.new_empty(entries)
+        return self._room[:entries].view(4, *shape).zero_()
+
+    def see(self, tile: Tile) -> None:
+        """See ``Visitor``."""
+        mine = self._of_group[tile.group]
+        log_weights, weights, _ = tile.sheet
+        if self.wanted.top_k:
+            self._keep_top(tile, mine["top_weights"], mine["top_keys"])
+        log_weights.clamp_(min=_LEAST)
+        if self.wanted.exact_max:
+            torch.maximum(mine["max_score"], log_weights.amax(dim=-1), out=mine["max_score"])
+        torch.exp(log_weights, out=weights)
+        self._keep_single(tile, mine)
+        self._keep_cells(tile, mine["cells"])
+        mine["w log w"].add_(log_weights.mul_(weights).sum(dim=-1))
+        if self.wanted.rule is not None:
+            self._keep_forbidden(tile, self.wanted.rule, mine["forbidden_mass"])
+
+    def _keep_cells(self, tile: Tile, cells: Tensor) -> None:
+        """Add up w, w x and w x^2 in each cell; cells: [3, heads, rows, cells of the block]."""
+        columns, start, cell = tile.columns, tile.block.columns.start, self.grid.cell
+        here = cells[..., (columns.start - start) // cell : (columns.stop - start) // cell]
+        here.copy_(torch.mm(self._powers, tile.sheet.steps).view(here.shape))
+
+    def _keep_single(self, tile: Tile, mine: dict[str, Tensor]) -> None:
+        """Note the weights on key 0 and on the key at each query's own position, where the tile has them."""
+        block, columns, room = tile.block, tile.columns, tile.sheet.room
+        if self.tiling.seen.shard.k_start == 0 and columns.start == 0:
+            mine["first_mass"].copy_(room[..., 0])
+        own = block.q_start + self._ahead + self.tiling.lead - columns.start  # the first query's own column
+        queries = slice(max(0, -own), min(block.queries, columns.stop - columns.start - own))
+        if queries.start < queries.stop:
+            diagonal = tile.by_query(room).diagonal(own, dim1=2, dim2=3)  # [heads, group, those queries]
+            tile.by_query(mine["self_mass"][..., None])[..., queries, 0] = diagonal
+
+    def _keep_top(self, tile: Tile, top: Tensor, keys: Tensor) -> None:
+        """Merge the largest log weights of the tile into those so far."""
+        k = self.wanted.top_k
+        found = tile.sheet.scores.topk(min(k, tile.sheet.scores.shape[-1]), dim=-1)
+        theirs = found.indices + tile.columns.start - self.tiling.lead + self.tiling.seen.shard.k_start
+        both, both_keys = torch.cat([top, found.values], dim=-1), torch.cat([keys, theirs], dim=-1)
+        best = both.topk(k, dim=-1)
+        top.copy_(best.values)
+        keys.copy_(both_keys.gather(-1, best.indices))
+
+    def _keep_forbidden(self, tile: Tile, rule: SeenKeys, mass: Tensor) -> None:
+        """Add the weight on keys that the declared rule hides; it overwrites the scores."""
+        if self._forbidden is None or self._forbidden[:2] != (tile.block, tile.columns):
+            allowed = self.tiling.of_mask(rule.allowed, True, tile.block, tile.columns)
+            assert allowed is not None
+            self._forbidden = tile.block, tile.columns, (~allowed).to(mass.dtype)
+        forbidden = of_heads(self._forbidden[2], tile.block.groups[tile.group], self.tiling.group)
+        torch.mul(tile.by_query(tile.sheet.room), forbidden, out=tile.by_query(tile.sheet.scores))
+        mass += tile.sheet.scores.sum(dim=-1)
+
+    def end(self, block: Block) -> None:
+        """See ``Visitor``."""
+        values = self._values(block)
+        self._measure_again(block, values)
+        self._pool(block, values.pop("key_mass"))
+        for name, value in values.items():
+            self._part(name, block, value).copy_(
+                value.view(-1, self.tiling.group, block.queries, *value.shape[2:])
+            )
+
+    def _part(self, name: str, block: Block, like: Tensor, *sizes: int) -> Tensor:
+        """Return where a field of the block's rows is kept: [heads, group, queries, ...]."""
+        if name not in self._all:
+            shape = (*self._visible.shape, *(sizes or like.shape[2:]))
+            self._all[name] = like.new_zeros(shape)
+        return self._all[name][block.heads, :, block.q_start : block.q_stop]
+
+    def _values(self, block: Block) -> dict[str, Tensor]:
+        """From sums to the fields of Rows, [heads, group * queries, ...]; the sums over cells are used up."""
+        sums = self._sums
+        lse, visible = (
+            it[block.heads, :, block.q_start : block.q_stop].flatten(1)
+            for it in (self.lse.view(self._visible.shape), self._visible)
+        )
+        mass = self._cells[0]  # [heads, rows, cells]
+        row_sum = mass.sum(dim=-1)
+        share = 1 / row_sum
+        mean, variance = self._position(share)
+        values = {
+            "lse": lse,
+            "row_sum": row_sum,
+            "entropy_nats": row_sum.log() - sums["w log w"] * share,
+            "key_mean": mean + (self.tiling.seen.shard.k_start - self.tiling.lead + block.columns.start),
+            "key_variance": variance,
+            "key_mass": self._in_buckets(block, mass.mul_(share[..., None])),
+        }
+        named = ("self_mass", "first_mass", "forbidden_mass")
+        values |= {name: sums[name] * share for name in named if name in sums}
+        empty = visible == 0
+        if empty.any():  # what they took of keys that others see is no number of theirs
+            for name, value in values.items():
+                if name != "lse":
+                    value[empty] = 0
+        if "max_score" in sums:
+            values["max_score"] = (sums["max_score"] + lse).masked_fill(empty, -math.inf)
+        if "top_keys" in sums:
+            missing = torch.arange(self.wanted.top_k, device=lse.device) >= visible[..., None]
+            values["top_weights"] = (sums["top_weights"].exp() * share[..., None]).masked_fill(missing, 0.0)
+            values["top_keys"] = sums["top_keys"].masked_fill(missing, -1)
+        return values
+
+    def _position(self, share: Tensor) -> tuple[Tensor, Tensor]:
+        """[heads, rows] -> mean and variance of the key, counted from the first column of the block.
+
+        The variance is the sum of w (m + x - mean)^2, for the middle m of a cell; the sums of w x and w x^2
+        are used up.
+        """
+        mass, first, second = self._cells
+        middles = torch.arange(mass.shape[-1], device=mass.device, dtype=mass.dtype) * self.grid.cell
+        middles += (self.grid.cell - 1) / 2
+        mean = ((mass @ middles) + first.sum(dim=-1)) * share
+        apart = torch.sub(middles, mean[..., None], out=self._apart)
+        second.addcmul_(apart, first.mul_(2).addcmul_(apart, mass))
+        return mean, (second.sum(dim=-1) * share).clamp_(min=0)
+
+    def _buckets(self, block: Block) -> tuple[slice, tuple[int, int]]:
+        """Return the buckets of keys that the block touches, and how many cells they have beside its own."""
+        cell, cells = self.grid.cell, self.grid.cells
+        before = self.tiling.seen.shard.k_start // cell
+        first, stop = (before + column // cell for column in (block.columns.start, block.columns.stop))
+        buckets = slice(first // cells, -(-stop // cells))
+        return buckets, (first - buckets.start * cells, buckets.stop * cells - stop)
+
+    def _in_buckets(self, block: Block, mass: Tensor) -> Tensor:
+        """[..., cells of the block] -> [..., buckets that it touches]."""
+        cells = self.grid.cells
+        return (
+            mass
+            if cells == 1
+            else torch.unflatten(pad(mass, self._buckets(block)[1]), -1, (-1, cells)).sum(dim=-1)
+        )
+
+    def _pool(self, block: Block, mass: Tensor) -> None:
+        """Add the masses of the block's buckets, [heads, group * queries, buckets], to the map."""
+        buckets, _ = self._buckets(block)
+        if buckets.start == buckets.stop:
+            return
+        by_query = torch.unflatten(mass, 1, (self.tiling.group, -1))  # [heads, group, queries, buckets]
+        if self.wanted.key_mass:
+            self._part("key_mass", block, mass, self.grid.buckets)[..., buckets] = by_query
+        width = self.wanted.query_bucket
+        first, stop = block.q_start // width, (block.q_stop - 1) // width + 1
+        rows = torch.arange(block.q_start, block.q_stop, device=mass.device) // width
+        is_in = (rows == torch.arange(first, stop, device=mass.device)[:, None]).to(mass.dtype)
+        self._pooled[block.heads, :, first:stop, buckets] += is_in @ by_query
+
+    def _measure_again(self, block: Block, values: dict[str, Tensor]) -> None:
+        """Replace the rows whose sums cannot be right."""
+        low, high = _TRUSTED
+        row_sum, entropy = values["row_sum"], values["entropy_nats"]
+        right = (row_sum > low) & (row_sum < high) & entropy.isfinite()
+        visible = self._visible[block.heads, :, block.q_start : block.q_stop]
+        wrong = (~right.view(visible.shape) | self._infinite(block)) & (
+            visible > 0
+        )  # [heads, group, queries]
+        at_once = max(1, _ALONE // max(1, self.tiling.k_len))
+        for head, member in wrong.any(dim=-1).nonzero().tolist():
+            for queries in torch.split(wrong[head, member].nonzero()[:, 0], at_once):
+                for name, value in self._alone(block, head, member, queries).items():
+                    if name in ("nan_count", "inf_count"):
+                        self._part(name, block, value, *value.shape[1:])[head, member, queries] = value
+                    elif name in values:
+                        torch.unflatten(values[name], 1, wrong.shape[1:])[head, member, queries] = value
+
+    def _infinite(self, block: Block) -> Tensor:
+        """Bool [heads, group or 1, queries or 1]: who may see a score of -inf, which looks like weight 0."""
+        if not self._has_infinite[block.heads].any():
+            return torch.zeros(1, 1, 1, dtype=torch.bool, device=self.lse.device)
+        q = self.tiling.q[block.heads, :, block.q_start : block.q_stop].isinf().any(dim=-1)
+        keys = self.tiling.keys[block.heads, :-1, block.columns].isinf().flatten(1).any(dim=-1)
+        return q | keys[:, None, None]
+
+    def _alone(self, block: Block, head: int, member: int, queries: Tensor) -> dict[str, Tensor]:
+        """Measure some queries of one head again, each from its whole row of scores."""
+        tiling, wanted, start = self.tiling, self.wanted, self.tiling.seen.shard.k_start
+        kv_head = block.heads.start + head
+        at = RowsOf(block.sample, kv_head % tiling.kv_heads * tiling.group + member, block.q_start + queries)
+        q = tiling.q[kv_head, member, at.rows].to(tiling.dtype) * tiling.scale
+        k = tiling.keys[kv_head, :-1, tiling.lead : tiling.lead + tiling.k_len].t()
+        scores, allowed = scores_of_rows(q, k, tiling.seen, at)
+        values, weights = measure_rows(
+            scores, allowed, self.positions[at.rows] - start, start=start, top_k=wanted.top_k
+        )
+        behind = tiling.keys.shape[-1] - tiling.lead - tiling.k_len
+        columns = pad(weights, (tiling.lead, behind))[:, block.columns]
+        values["key_mass"] = self._in_buckets(
+            block, torch.unflatten(columns, -1, (-1, self.grid.cell)).sum(dim=-1)
+        )
+        if wanted.rule is not None:
+            fine = rows_allowed(wanted.rule, at, tiling.k_len).expand(weights.shape)
+            values["forbidden_mass"] = weights.masked_fill(fine, 0.0).sum(dim=-1)
+        return values
+
+    def rows(self) -> Rows:
+        """Return what was measured, [B, H, T_q]."""
+        lead = self.lse.shape
+        found = {name: value.reshape(*lead, *value.shape[3:]) for name, value in self._all.items()}
+        counts = {name: torch.zeros_like(self._visible).reshape(lead) for name in ("nan_count", "inf_count")}
+        return Rows(
+            query_position=self.positions,
+            num_visible=self._visible.reshape(lead).clone(),
+            num_keys=self.tiling.k_len,
+            **{**counts, **found},
+        )
+
+    @property
+    def pooled(self) -> Tensor:
+        """[B, H, query buckets, key buckets]: the weights of each pair of buckets, added up."""
+        return self._pooled.reshape(*self.lse.shape[:2], *self._pooled.shape[2:])
