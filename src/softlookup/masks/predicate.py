@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import torch
+from torch import Tensor
 
 from softlookup.terms import Corner
 
@@ -51,9 +51,9 @@ def at(data: Any, position: Index) -> Index:
 
 def larger(a: Index, b: Index) -> Index:
     """Return the larger of two numbers, entry by entry."""
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    return torch.maximum(torch.as_tensor(a), torch.as_tensor(b))
+    if isinstance(a, Tensor):
+        return a.clamp(min=b)
+    return b.clamp(min=a) if isinstance(b, Tensor) else max(a, b)
 
 
 def own_key(*, q_len: int, k_len: int, corner: Corner) -> frozenset[str]:

@@ -29,7 +29,7 @@ _MOST_BETWEEN = 8  # a & b may have fewer intervals than a, so more are kept on 
 _Ends: TypeAlias = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spans:
     """The keys that each query sees: layer n of a query is ``first[n] <= key < stop[n]``.
 
@@ -112,7 +112,8 @@ class _Tree:
             return _one(*file.span(i, **sizes, **values), self.k_len)
         if file.runs is not None:
             values |= {name: values[name].cpu() for name in file.per_token}
-            return file.runs(i, **sizes, most=self.most, **values)
+            ends = file.runs(i, **sizes, most=self.most, **values)
+            return None if ends is None else self._tidy(*ends)
         return None
 
     def _of_tensor(self, allowed_mask: Tensor) -> _Ends | None:
