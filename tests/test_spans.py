@@ -22,11 +22,6 @@ def rows_of(choices, k_len):
     return torch.tensor(list(product(range(choices), repeat=k_len))).view(-1, k_len)
 
 
-def documents_of(k_len):
-    """Return ids of three documents in every order, as one batch, and those of two one by one."""
-    return [rows_of(3, k_len), *rows_of(2, k_len).split(1)]
-
-
 def cuts(k_len):
     """Yield cumulative lengths of up to four documents, empty ones too."""
     for inner in combinations_with_replacement(range(k_len + 1), 3):
@@ -53,7 +48,7 @@ PARAMETERS = {
     "prefix_then_causal": lambda q_len, k_len: every(
         "prefix_lengths", (*range(k_len + 1), [*range(k_len + 1)])
     ),
-    "same_document": lambda q_len, k_len: every("document_ids", documents_of(k_len) * (q_len <= k_len)),
+    "same_document": lambda q_len, k_len: every("document_ids", [rows_of(3, k_len)] * (q_len <= k_len)),
     "same_segment_cu_seqlens": lambda q_len, k_len: every("cu_seqlens", cuts(k_len)) * (q_len <= k_len),
 }
 
@@ -189,6 +184,11 @@ def test_a_part_may_have_more_intervals_than_the_whole():
 def test_neighbours_are_one_interval():
     mask = masks.packed([0, 2, 5]) | padding(2)
     assert_right(spans_of(mask, 5, 5, at_most=1), mask, 5, 5)
+
+
+def test_a_document_that_no_query_is_in_makes_no_layer():
+    mask = masks.documents(torch.tensor([[0, 1, 2, 1, 2, 1]]))
+    assert_right(spans_of(mask, 1, 6, at_most=1), mask, 1, 6)
 
 
 def test_what_cannot_be_told_is_none_and_so_is_what_it_is_part_of():

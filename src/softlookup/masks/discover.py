@@ -38,7 +38,9 @@ class RuleFile:
             module, "always_sees", lambda **_: frozenset()
         )
         self.span: Callable[..., tuple[Index, Index]] | None = getattr(module, "span", None)
-        self.runs: Callable[..., tuple[Tensor, Tensor] | None] | None = getattr(module, "runs", None)
+        self.intervals: Callable[..., tuple[Tensor, Tensor] | None] | None = getattr(
+            module, "intervals", None
+        )
 
     def complete(self, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """Return the parameters checked and complete, in the file's order.

@@ -14,7 +14,7 @@ may also define
     check_lengths(*, q_len, k_len, **parameters)      raise when the rule does not fit these lengths
     always_sees(*, q_len, k_len, **parameters)        names of keys that no query misses, see below
     span(i, *, q_len, k_len, **parameters)            (first, stop), see below
-    runs(i, *, q_len, k_len, most, **parameters)      the same where there may be several, see below
+    intervals(i, *, q_len, k_len, most, **parameters) the same where there may be several, see below
 
 ``always_sees`` is how "no row is empty" is known without a tensor: two rules that both show every query its
 own key still show it when combined. Names are ``"first key"``, ``"last key"`` and what ``own_key`` returns.
@@ -22,9 +22,9 @@ own key still show it when combined. Names are ``"first key"``, ``"last key"`` a
 ``span`` says the rule a second time, for those who compute only what is seen: query i sees exactly the keys
 ``first <= j < stop``, as far as there are such. It works on an integer and on ``i: [q_len]``, where what is
 PER_SAMPLE comes as [B, 1]; the answers may be anything that fits [B, q_len]. Where the keys that a query sees
-need not lie side by side, ``runs`` takes its place, on tensors only: PER_TOKEN comes as it is, and first and
-stop are [runs, B, q_len], from left to right and filled up with k_len; None for more than ``most`` runs. A
-rule that is KEYS_ONLY needs neither; any other that has neither is never cut into runs.
+need not lie side by side, ``intervals`` takes its place, on tensors only: PER_TOKEN comes as it is, and
+first and stop are [layers, B, q_len], from left to right and filled up with k_len; None for more than
+``most`` layers. A rule that is KEYS_ONLY needs neither; any other that has neither is not cut at all.
 """
 
 from __future__ import annotations

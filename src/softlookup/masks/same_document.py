@@ -40,7 +40,7 @@ def allowed(i: Index, j: Index, *, q_len: int, k_len: int, document_ids: Any, co
     return at(document_ids, here) == at(document_ids, j)
 
 
-def runs(
+def intervals(
     i: Index, *, q_len: int, k_len: int, most: int, document_ids: Any, corner: Corner
 ) -> tuple[Index, Index] | None:
     """The runs of the query's document: one, unless its id comes back after another's."""

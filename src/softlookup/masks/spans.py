@@ -110,9 +110,9 @@ class _Tree:
                 if isinstance(values[name], tuple):  # [B] -> [B, 1]
                     values[name] = torch.tensor(values[name], device="cpu")[:, None]
             return _one(*file.span(i, **sizes, **values), self.k_len)
-        if file.runs is not None:
+        if file.intervals is not None:
             values |= {name: values[name].cpu() for name in file.per_token}
-            ends = file.runs(i, **sizes, most=self.most, **values)
+            ends = file.intervals(i, **sizes, most=self.most, **values)
             return None if ends is None else self._tidy(*ends)
         return None
 
