@@ -4,6 +4,7 @@ Each number of processes is started once; every process works through ``SCENES``
 """
 
 import dataclasses
+import doctest
 import multiprocessing
 import time
 from datetime import timedelta
@@ -20,12 +21,18 @@ from test_statistics_merge import (
     statistics_of,
 )
 
+from softlookup.masks import causal, sliding_window
+from softlookup.statistics import ring
 from softlookup.statistics.distributed import gather_queries, merge_over_keys
+from softlookup.statistics.observing import observe
+from softlookup.statistics.ring import observe_ring
 from softlookup.terms import SoftlookupError
 
 WAIT_S = 120
 START = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 SCENES = {}
+RING_LENGTHS = (5, 3, 4, 6)  # tokens of each rank
+MASK = causal() & sliding_window(7)
 
 
 def scene(act):
@@ -111,6 +118,46 @@ def gathered_queries(rank, world):
 def gathered_queries_where_the_first_has_no_rows(rank, world):
     mine = queries_of_rank(rank, world)
     return gather_queries(dataclasses.replace(mine, rows=mine.rows if rank else None))
+
+
+def a_sequence(world):
+    """q [B, H, T, d_head] and k, v [B, H_kv, T, d] of all ranks, and what the loss asks of the output."""
+    draw = torch.Generator().manual_seed(7)
+    T = sum(RING_LENGTHS[:world])
+    shapes = ((2, 4, T, 8), (2, 2, T, 8), (2, 2, T, 6), (2, 4, T, 6))
+    return [torch.randn(shape, generator=draw) for shape in shapes]
+
+
+def shard(tensor, rank):
+    start = sum(RING_LENGTHS[:rank])
+    return tensor[..., start : start + RING_LENGTHS[rank], :].clone()
+
+
+@scene
+def ring_with_gradients(rank, world):
+    *tensors, asked = a_sequence(world)
+    q, k, v = (shard(it, rank).requires_grad_() for it in tensors)
+    output, mine = observe_ring(q, k, v, MASK, enable_gqa=True)
+    (output * shard(asked, rank)).sum().backward()
+    return output.detach(), q.grad, k.grad, v.grad, gather_queries(mine)
+
+
+@scene
+def ring_without_gradients(rank, world):
+    *tensors, _ = a_sequence(world)
+    return observe_ring(*(shard(it, rank) for it in tensors), MASK, enable_gqa=True)[0]
+
+
+@scene
+def ring_where_the_last_has_keys_of_another_width(rank, world):
+    q, k, v, _ = (shard(it, rank) for it in a_sequence(world))
+    return observe_ring(q, k[..., : 8 - rank // (world - 1)], v, MASK, enable_gqa=True)
+
+
+@scene
+def ring_where_the_last_has_other_values(rank, world):
+    q, k, v, _ = (shard(it, rank) for it in a_sequence(world))
+    return observe_ring(q, k, v[..., : 6 - rank // (world - 1)], MASK, enable_gqa=True)
 
 
 @scene
@@ -242,6 +289,48 @@ def test_queries_are_gathered_without_rows_where_a_rank_has_none(ranks):
     assert_same_bits(ranks, "gathered_queries_where_the_first_has_no_rows")
 
 
+def in_one_process(world):
+    *tensors, asked = a_sequence(world)
+    q, k, v = (it.requires_grad_() for it in tensors)
+    output, statistics = observe(q, k, v, MASK, enable_gqa=True, per_query=True)
+    (output * asked).sum().backward()
+    return output.detach(), q.grad, k.grad, v.grad, statistics
+
+
+def test_a_ring_gives_each_rank_its_part_of_the_output_and_of_the_gradients(ranks):
+    *expected, _ = in_one_process(len(ranks))
+    for rank, found in enumerate(ranks):
+        for name, ours, theirs in zip(
+            ("output", "q", "k", "v"), found["ring_with_gradients"], expected, strict=False
+        ):
+            torch.testing.assert_close(
+                ours, shard(theirs, rank), rtol=1e-5, atol=1e-5, msg=f"{name} of {rank}"
+            )
+        torch.testing.assert_close(
+            found["ring_without_gradients"], found["ring_with_gradients"][0], rtol=1e-6, atol=1e-6
+        )
+
+
+def test_the_statistics_of_a_ring_are_those_of_one_process(ranks):
+    found, expected = ranks[0]["ring_with_gradients"][-1], in_one_process(len(ranks))[-1]
+    assert_same_rows(found.rows, expected.rows, within=1e-5)
+    first = ranks[0]["ring_with_gradients"][-1]
+    for rank in ranks[1:]:
+        assert_same_statistics(rank["ring_with_gradients"][-1], first, within=0.0)
+    torch.testing.assert_close(found.pooled.sums.sum(-2), expected.pooled.sums.sum(-2))
+    assert found.pooled.key_widths == expected.pooled.key_widths
+    assert sum(found.pooled.query_widths) == sum(RING_LENGTHS[: len(ranks)])
+
+
+def test_a_ring_with_tensors_that_do_not_fit_is_refused_on_all_ranks(ranks):
+    last = len(ranks) - 1
+    words = refusals(ranks, "ring_where_the_last_has_keys_of_another_width")
+    assert f"rank {last} cannot take part" in words
+    words = refusals(ranks, "ring_where_the_last_has_other_values")
+    assert "differ in length only" in words
+    assert f"on rank {last}" in words
+
+
 def test_a_process_outside_the_group_is_refused_without_waiting(ranks):
     inside = [rank["all_reduce_of_a_group"] for rank in ranks[:2]]
     assert_same_statistics(inside[0], inside[1], within=0.0)
@@ -252,3 +341,7 @@ def test_a_process_outside_the_group_is_refused_without_waiting(ranks):
 def test_without_other_processes_there_is_nothing_to_reduce():
     words = refusal(statistics_of(a_lookup(0, (1, 1, 2, 2))).all_reduce)
     assert "init_process_group" in words
+
+
+def test_the_example_runs():
+    assert doctest.testmod(ring).failed == 0

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softlookup.statistics import moments, pooled, rows, showing
+from softlookup.statistics import moments, pooled, rows, showing, summary
 from softlookup.statistics.moments import Moments
 from softlookup.statistics.pooled import PooledMap, bucket_widths
 from softlookup.statistics.rows import Rows
@@ -591,6 +591,8 @@ def test_a_table_of_many_heads_says_how_many_it_leaves_out():
     assert "... and 8 more" in repr(statistics_of(a_lookup(25, (1, 40, 2, 3))))
 
 
-@pytest.mark.parametrize("module", [rows, moments, pooled, showing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [rows, moments, pooled, showing, summary], ids=lambda module: module.__name__
+)
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0

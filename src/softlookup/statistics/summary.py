@@ -73,6 +73,11 @@ class Statistics:
 
     Statistics of parts merge into those of the whole, in any grouping: ``merge_keys``, ``merge_queries``,
     ``merge_steps`` and, between processes, ``all_reduce``.
+
+    >>> from softlookup.statistics.observing import observe
+    >>> _, statistics = observe(*torch.zeros(3, 1, 2, 8, 4))
+    >>> round(statistics.merge_steps(statistics).entropy_nats[0, 1].item(), 4)  # log 8
+    2.0794
     """
 
     moments: dict[str, Moments]
