@@ -43,7 +43,7 @@ class Measure:
         self._cells: list[Tensor] = []  # sums of w, w x and w x^2: each [heads, group * queries, cells]
         self._apart = lse.new_empty(0)  # of the same shape
         self._of_group: list[dict[str, Tensor]] = []  # views of the same for each group of heads
-        cell = torch.arange(grid.cell, dtype=tiling.dtype, device=lse.device) - (grid.cell - 1) / 2
+        cell = torch.arange(grid.cell, dtype=tiling.scores.dtype, device=lse.device) - (grid.cell - 1) / 2
         self._powers = torch.stack([torch.ones_like(cell), cell, cell * cell])  # [3, cell]
         query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
         self._pooled = cell.new_zeros(*self._visible.shape[:2], query_buckets, grid.buckets)
@@ -139,9 +139,8 @@ class Measure:
         self._measure_again(block, values)
         self._pool(block, values.pop("key_mass"))
         for name, value in values.items():
-            self._part(name, block, value).copy_(
-                value.view(-1, self.tiling.group, block.queries, *value.shape[2:])
-            )
+            part = self._part(name, block, value)
+            part.copy_(value.view(part.shape))
 
     def _part(self, name: str, block: Block, like: Tensor, *sizes: int) -> Tensor:
         """Return where a field of the block's rows is kept: [heads, group, queries, ...]."""
@@ -218,11 +217,12 @@ class Measure:
     def _pool(self, block: Block, mass: Tensor) -> None:
         """Add the masses of the block's buckets, [heads, group * queries, buckets], to the map."""
         buckets, _ = self._buckets(block)
-        if buckets.start == buckets.stop:
-            return
-        by_query = torch.unflatten(mass, 1, (self.tiling.group, -1))  # [heads, group, queries, buckets]
+        group, queries = self._visible.shape[1], block.queries
+        by_query = mass.view(mass.shape[0], group, queries, mass.shape[-1])
         if self.wanted.key_mass:
             self._part("key_mass", block, mass, self.grid.buckets)[..., buckets] = by_query
+        if not by_query.numel():
+            return
         width = self.wanted.query_bucket
         first, stop = block.q_start // width, (block.q_stop - 1) // width + 1
         rows = torch.arange(block.q_start, block.q_stop, device=mass.device) // width
@@ -260,7 +260,7 @@ class Measure:
         tiling, wanted, start = self.tiling, self.wanted, self.tiling.seen.shard.k_start
         kv_head = block.heads.start + head
         at = RowsOf(block.sample, kv_head % tiling.kv_heads * tiling.group + member, block.q_start + queries)
-        q = tiling.q[kv_head, member, at.rows].to(tiling.dtype) * tiling.scale
+        q = tiling.q[kv_head, member, at.rows].to(tiling.scores.dtype) * tiling.scores.scale
         k = tiling.keys[kv_head, :-1, tiling.lead : tiling.lead + tiling.k_len].t()
         scores, allowed = scores_of_rows(q, k, tiling.seen, at)
         values, weights = measure_rows(

@@ -3,13 +3,77 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from softlookup.attention_inputs import check_tensors, sizes_of
+from softlookup.masks.accept import whole_numbers
+from softlookup.statistics.reading import read_scores
 from softlookup.statistics.seen_keys import SeenKeys
+from softlookup.terms import MaskLike, SoftlookupError
+
+
+@torch.no_grad()
+def weights_of(
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | MaskLike | None = None,
+    *,
+    queries: Sequence[int] | Tensor | None = None,
+    heads: Sequence[int] | Tensor | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return the weights of some queries of some heads, and compute no others.
+
+    q: [..., H, T_q, d_head]   k: [..., H_kv, T_k, d_head]
+    mask, scale, enable_gqa: as for ``attend``
+    queries, heads: which ones, in this order; None: all
+
+    Returns: [..., heads, queries, T_k] in float32 (float64 for float64), detached. A row sums to 1; hidden
+    keys are exactly 0, and so is a row without keys.
+
+    Raises: SoftlookupError when q, k and mask are no attention problem, or there is no such query or head.
+
+    >>> from softlookup.masks import causal
+    >>> q = k = torch.zeros(1, 8, 1000, 16)
+    >>> weights_of(q, k, causal(), queries=[3], heads=[0])[0, 0, 0, :6]
+    tensor([0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000])
+    """
+    check_tensors(q, k, k, enable_gqa=enable_gqa)
+    problem = read_scores(q, k, mask, scale=scale)
+    B, H, q_len, _ = problem.q.shape
+    sizes = sizes_of(q, k)
+    rows = torch.tensor(_chosen("queries", queries, q_len, sizes), dtype=torch.int64, device=q.device)
+    some = _chosen("heads", heads, H, sizes)
+    weights = torch.empty(B, len(some), len(rows), k.shape[-2], dtype=problem.dtype, device=q.device)
+    with torch.autocast(q.device.type, enabled=False):
+        for sample in range(B):
+            for place, head in enumerate(some):
+                vectors = problem.q[sample, head, rows].to(problem.dtype) * problem.scale
+                keys = problem.k[sample, head * problem.k.shape[1] // H].to(problem.dtype)
+                scores, allowed = scores_of_rows(vectors, keys, problem.seen, RowsOf(sample, head, rows))
+                weights[sample, place] = scores.softmax(dim=-1).masked_fill_(~allowed, 0.0)
+    return weights[0, 0] if q.dim() == 2 else weights.reshape(*q.shape[:-3], *weights.shape[1:])
+
+
+def _chosen(name: str, given: Sequence[int] | Tensor | None, size: int, sizes: dict[str, int]) -> list[int]:
+    """Return positions below ``size``."""
+    if given is None:
+        return list(range(size))
+    for number in (chosen := list(whole_numbers(name, given))):
+        if number >= size:
+            raise SoftlookupError(
+                f"weights_of: there is no such one among the {name}.",
+                expected=f"0 to {size - 1}" if size else f"no number, as there are no {name}",
+                got=str(number),
+                sizes=sizes,
+            )
+    return chosen
 
 
 class RowsOf(NamedTuple):

@@ -102,16 +102,19 @@ class SeenKeys:
             yield KeyRange(0, self.k_len, 0, 0)
             return
         found: list[KeyRange] = []
-        for first, stop in zip(*self._ends(sample, rows), strict=True):
-            sees = stop > first  # a query without keys has no say in what is common
+        all_first, all_stop = self._ends(sample, rows)
+        sees_any = (all_stop > all_first).any(dim=0)  # a query without keys has no say in what is common
+        for first, stop in zip(all_first, all_stop, strict=True):
+            sees = stop > first
             if not sees.any():
                 continue
+            alike = torch.equal(sees, sees_any)  # otherwise some query sees keys elsewhere, and none here
             first, stop = first[sees], stop[sees]
             start, end, low, high = torch.stack([first.min(), stop.max(), first.max(), stop.min()]).tolist()
             if found and start < found[-1].stop:  # second intervals begin before the last of the first ends
                 found[-1] = KeyRange(found[-1].start, max(end, found[-1].stop), 0, 0)
             else:
-                found.append(KeyRange(start, end, low, max(low, high)))
+                found.append(KeyRange(start, end, low, max(low, high) if alike else low))
         yield from found
 
     def allowed(self, sample: int, rows: Tensor, keys: slice) -> Tensor:

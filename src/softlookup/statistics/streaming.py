@@ -12,29 +12,28 @@ import torch
 from torch import Tensor
 
 from softlookup.statistics.measuring import Measure
+from softlookup.statistics.reading import Scores
 from softlookup.statistics.rows import Rows
-from softlookup.statistics.seen_keys import SeenKeys
 from softlookup.statistics.tiling import Block, Tile, Tiling
 from softlookup.statistics.wanted import Grid, Wanted
 
 
-def statistics_of_scores(
-    q: Tensor, k: Tensor, seen: SeenKeys, wanted: Wanted, *, scale: float, lse: Tensor | None = None
-) -> tuple[Rows, Tensor]:
+@torch.no_grad()
+def statistics_of_scores(scores: Scores, wanted: Wanted, lse: Tensor | None = None) -> tuple[Rows, Tensor]:
     """Return what every query does with its weights, and the weights summed over buckets of queries and keys.
 
-    q: [B, H, T_q, d_head]; k: [B, H_kv, T_k, d_head], shared by groups of neighbouring heads
     lse: [B, H, T_q] log-sum-exp of the scaled visible scores; None: one more pass finds it
     Returns: rows, and the sums [B, H, query buckets, key buckets]
     """
-    grid = Grid.of(seen.shard.k_total, wanted.key_buckets)
-    tiling = Tiling(q, k, seen, scale=scale, step=grid.cell)
-    if lse is None:
-        normalizer = _LogSumExp(tiling)
-        tiling.run(normalizer)
-        lse = normalizer.lse.view(q.shape[:-1])
-    measure = Measure(tiling, wanted, grid, lse.to(tiling.dtype))
-    tiling.run(measure, measure.lse)
+    grid = Grid.of(scores.seen.shard.k_total, wanted.key_buckets)
+    with torch.autocast(scores.q.device.type, enabled=False):
+        tiling = Tiling(scores, step=grid.cell)
+        if lse is None:
+            normalizer = _LogSumExp(tiling)
+            tiling.run(normalizer)
+            lse = normalizer.lse
+        measure = Measure(tiling, wanted, grid, lse.detach().to(scores.dtype).reshape(scores.q.shape[:-1]))
+        tiling.run(measure, measure.lse)
     return measure.rows(), measure.pooled
 
 
@@ -43,7 +42,7 @@ class _LogSumExp:
 
     def __init__(self, tiling: Tiling) -> None:
         q = tiling.q  # [B * H_kv, group, T_q, d]
-        self.lse = torch.full(q.shape[:-1], -math.inf, dtype=tiling.dtype, device=q.device)
+        self.lse = torch.full(q.shape[:-1], -math.inf, dtype=tiling.scores.dtype, device=q.device)
 
     def begin(self, block: Block) -> None:
         """See ``Visitor``."""

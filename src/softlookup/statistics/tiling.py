@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softlookup.statistics.seen_keys import KeyRange, SeenKeys
+from softlookup.statistics.reading import Scores
+from softlookup.statistics.seen_keys import KeyRange
 
 _ROWS = 256  # queries, times the heads that share a key, beside each other in a tile
 _ENTRIES = 1 << 17  # in a tile for each thread: with the weights beside it 1 MiB, which stays in the cache
@@ -120,22 +121,22 @@ def of_heads(values: Tensor, heads: slice, shared_by: int) -> Tensor:
 
 
 class Tiling:
-    """The scores that a mask shows, of q [B, H, T_q, d] and k [B, H_kv, T_k, d].
+    """Scores cut into tiles.
 
     keys: [B * H_kv, d + 1, columns]: column c is key c - lead of those at hand, with a one below it. Columns
     before the first and behind the last key are hidden: tiles begin and end at multiples of ``step``.
     """
 
-    def __init__(self, q: Tensor, k: Tensor, seen: SeenKeys, *, scale: float, step: int) -> None:
-        self.seen, self.scale, self.step = seen, scale, step
-        self.lead = seen.shard.k_start % step
+    def __init__(self, scores: Scores, *, step: int) -> None:
+        q, k = scores.q, scores.k
+        self.scores, self.seen, self.step = scores, scores.seen, step
+        self.lead = self.seen.shard.k_start % step
         self.batch, heads, self.q_len, width = q.shape
         self.kv_heads, self.k_len = k.shape[1:3]
         self.group = heads // self.kv_heads
-        self.dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
         self.q = torch.unflatten(q, 1, (self.kv_heads, self.group)).flatten(0, 1)  # [B * H_kv, group, T_q, d]
         columns = math.ceil((self.lead + self.k_len) / step) * step
-        self.keys = k.new_zeros(self.batch * self.kv_heads, width + 1, columns, dtype=self.dtype)
+        self.keys = k.new_zeros(self.batch * self.kv_heads, width + 1, columns, dtype=self.scores.dtype)
         self.keys[:, width] = 1
         self.keys[:, :width, self.lead : self.lead + self.k_len] = k.flatten(0, 1).transpose(1, 2)
         self._threads = max(1, torch.get_num_threads())
@@ -171,7 +172,7 @@ class Tiling:
         at_once = max(1, self.batch) if alike else 1
         rows = max(16, _ROWS // self.group)
         for sample in range(0, max(1, self.batch), at_once):
-            heads = slice(sample * self.kv_heads, (sample + at_once) * self.kv_heads)
+            heads = slice(sample * self.kv_heads, min(sample + at_once, self.batch) * self.kv_heads)
             for q_start in range(0, max(1, self.q_len), rows):
                 yield self._block(q_start, min(q_start + rows, self.q_len), sample, heads)
 
@@ -195,8 +196,8 @@ class Tiling:
     def _queries(self, block: Block, offsets: Tensor | None) -> Tensor:
         """[heads, group * queries, d + 1]: scaled, and last what is taken off the scores."""
         q = self.q[block.heads, :, block.q_start : block.q_stop]
-        queries = q.new_zeros(*q.shape[:-1], q.shape[-1] + 1, dtype=self.dtype)
-        torch.mul(q.to(self.dtype), self.scale, out=queries[..., :-1])
+        queries = q.new_zeros(*q.shape[:-1], q.shape[-1] + 1, dtype=self.scores.dtype)
+        torch.mul(q.to(self.scores.dtype), self.scores.scale, out=queries[..., :-1])
         if offsets is not None:
             torch.neg(offsets[block.heads, :, block.q_start : block.q_stop], out=queries[..., -1])
         return queries.flatten(1, 2)

@@ -1,0 +1,107 @@
+"""q, k and a mask of any shape, read once: four axes, one dtype, a mask that can be asked about blocks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from softlookup.attention_inputs import read_mask, sizes_of
+from softlookup.masks import Bias, Mask
+from softlookup.masks.algebra import Given
+from softlookup.statistics.seen_keys import SeenKeys, Shard
+from softlookup.terms import MaskLike, SoftlookupError
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scaled scores that a mask shows, not computed yet.
+
+    q: [B, H, T_q, d_head]   k: [B, H_kv, T_k, d_head]   both detached
+    """
+
+    q: Tensor
+    k: Tensor
+    seen: SeenKeys
+    scale: float
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which they are computed: float32, or float64 for float64."""
+        return torch.float64 if self.q.dtype == torch.float64 else torch.float32
+
+
+def read_scores(
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | MaskLike | None,
+    *,
+    scale: float | None,
+    shard: Shard | None = None,
+) -> Scores:
+    """Return the problem that q [..., H, T_q, d_head], k [..., H_kv, T_k, d_head] and a mask pose.
+
+    Under autocast q and k are rounded to autocast's dtype, as attention rounds them.
+
+    Raises: SoftlookupError for a mask that is none or does not fit.
+    """
+    seen = read_seen(q, k, mask, shard=shard)
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    device = q.device.type
+    if torch.is_autocast_enabled(device) and q.dtype != torch.float64:
+        q, k = (x.to(torch.get_autocast_dtype(device)) for x in (q, k))
+    return Scores(four_axes(q.detach()), four_axes(k.detach()), seen, factor)
+
+
+def read_seen(
+    q: Tensor, k: Tensor, mask: Tensor | MaskLike | None, *, shard: Shard | None = None
+) -> SeenKeys:
+    """Return who sees whom.
+
+    Raises: SoftlookupError for a mask that is none or does not fit.
+    """
+    q_len, k_len = q.shape[-2], k.shape[-2]
+    shard = shard or Shard(0, 0, q_len, k_len)
+    whole_q = q.new_empty(()).expand(*q.shape[:-2], shard.q_total, q.shape[-1])  # for their shapes only
+    whole_k = k.new_empty(()).expand(*k.shape[:-2], shard.k_total, k.shape[-1])
+    read = _read(mask, whole_q, whole_k)
+    if isinstance(read, Tensor):
+        if read.shape[-2] > 1:
+            read = read[..., shard.q_start : shard.q_start + q_len, :]
+        if read.shape[-1] > 1:
+            read = read[..., shard.k_start : shard.k_start + k_len]
+    elif read is not None:
+        _check_sizes(read, four_axes(q).shape[:2], sizes_of(q, k))
+    return SeenKeys.of(read, q_len, k_len, device=q.device, shard=shard)
+
+
+def four_axes(x: Tensor) -> Tensor:
+    """[..., H, T, d] -> [B, H, T, d], with B = 1 and H = 1 where there are none."""
+    return x[None, None] if x.dim() == 2 else x[None] if x.dim() == 3 else x.flatten(0, -4)
+
+
+def _read(mask: Tensor | MaskLike | None, q: Tensor, k: Tensor) -> Mask | Bias | Tensor | None:
+    """Return a mask that keeps its structure as it is; a bool tensor as a mask; floats with four axes."""
+    if mask is None or (isinstance(mask, (Mask, Bias)) and (q.dim() <= 4 or mask.sizes["B"] is None)):
+        return mask
+    allowed, bias = read_mask(mask, q, k)
+    tensor = bias if allowed is None else allowed
+    assert tensor is not None
+    if q.dim() > 4:  # [.., a, b, H, T_q, T_k] -> [a * b, H, T_q, T_k], the leading axes expanded
+        tensor = tensor[(None,) * (q.dim() - tensor.dim())]
+        tensor = tensor.expand(*q.shape[:-3], *tensor.shape[-3:]).flatten(0, -4)
+    tensor = tensor.detach()[(None,) * (4 - tensor.dim())]
+    return Given(tensor) if tensor.dtype == torch.bool else tensor
+
+
+def _check_sizes(mask: Mask | Bias, sizes: tuple[int, ...], all_sizes: dict[str, int]) -> None:
+    for axis, size in zip(("B", "H"), sizes, strict=True):
+        if mask.sizes[axis] not in (None, size):
+            raise SoftlookupError(
+                f"statistics: {mask!r} does not fit.",
+                expected=f"{axis} = {mask.sizes[axis]}",
+                got=f"{axis} = {size}",
+                sizes=all_sizes,
+            )
