@@ -115,7 +115,7 @@ def compiled_flex(problem: Problem) -> tuple[Attention, float]:
     """
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    from softlookup.fused.cuda import mask_mod_of
+    from softlookup.fused.flex import mask_mod_of
 
     def run(problem: Problem) -> Tensor:
         return attention(problem.q, problem.k, problem.v, block_mask=block_mask)
