@@ -222,6 +222,9 @@ def show(row: Row, measured: dict[str, Any]) -> None:
                     f"  attend is {ratio['median']:6.2f}x as fast ({ratio['low']:.2f} to {ratio['high']:.2f})"
                 )
             print(line)
+    wrong = {way: far for way, far in measured["difference_to_dense"].items() if not far < 1e-4}
+    if wrong:
+        print(f"  not the answer of SDPA with the dense mask, largest difference: {wrong}")
     for words in (
         *verdicts(row, measured),
         *(f"{key}: {measured[key]}" for key in measured if key[:4] == "flex"),
