@@ -16,7 +16,12 @@ from softlookup.masks import Bias, Mask
 from softlookup.masks.spans import spans_of
 
 _ROWS_AT_ONCE = 256
-_SHAPES = {"full": "rectangle", "triangle": "triangle", "tile": "masked block"}
+_SHAPES = {
+    "full": "rectangle",
+    "triangle": "triangle",
+    "mirrored": "mirrored triangle",
+    "tile": "masked block",
+}
 
 
 @dataclass(frozen=True)

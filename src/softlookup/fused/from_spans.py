@@ -8,9 +8,9 @@ taken; so for samples that differ, one after the other or all together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from softlookup.fused.tiles import SpanTiles
 from softlookup.masks.spans import Spans
 
 ROWS = 128  # queries in one block of a tile
-_FEW_ROWS = 64  # a triangle beside so few rows is no call of its own
+_FEW_ROWS = 64  # a triangle of so few rows, beside other keys, is no call of its own
+_WIDE = 1024  # from here on a band is cut into rectangles and triangles, without a mask
 
 
 class Segment(NamedTuple):
@@ -67,7 +68,7 @@ def _cheaper_cut(spans: Spans, samples: tuple[int, ...] | None, batch: int, head
     by_segments = [
         replace(piece, samples=samples)
         for layer in range(spans.first.shape[0])
-        for piece in _fold(list(_segment_pieces(spans.first[layer, 0], spans.stop[layer, 0], layer)))
+        for piece in _fold(_rested(_segment_pieces(spans.first[layer, 0], spans.stop[layer, 0], layer)))
     ]
     by_rows = list(_row_blocks(spans, samples))
     cuts = [Plan(tuple(cut), SpanTiles(spans), 0, 0, "") for cut in (by_segments, by_rows)]
@@ -139,21 +140,38 @@ def _band(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece]:
     width, rows = stop - first, part.stop - part.start
     if width <= 0:
         return
-    block = min(rows, 64 if width <= 64 else ROWS if width <= 2048 else 2 * ROWS)
+    block = min(rows, 64 if width <= 64 else ROWS if width < _WIDE else _WIDE // 2)
     count, rest = divmod(rows, block)
-    keys = ((first, first + block - 1 + width),)
-    yield Piece(part.start, block, keys, "tile", layer=layer, count=count, q_step=block, k_step=block)
+    yield from _band_blocks(part.start, (first, width), (block, count), layer)
     if rest:
         done = count * block
-        keys = ((first + done, first + done + rest - 1 + width),)
-        yield Piece(part.start + done, rest, keys, "tile", layer=layer)
+        yield from _band_blocks(part.start + done, (first + done, width), (rest, 1), layer)
+
+
+def _band_blocks(start: int, keys: tuple[int, int], blocks: tuple[int, int], layer: int) -> Iterator[Piece]:
+    """One masked block where the band is narrow; where it is wide, what all rows see between two triangles."""
+    (first, width), (rows, count) = keys, blocks
+    again: dict[str, Any] = {"layer": layer, "count": count, "q_step": rows, "k_step": rows}
+    if width < _WIDE or rows < _FEW_ROWS:
+        yield Piece(start, rows, ((first, first + rows - 1 + width),), "tile", **again)
+        return
+    yield Piece(start, rows, ((first, first + rows),), "mirrored", **again)
+    if width > rows + 1:
+        yield Piece(start, rows, ((first + rows, first + width - 1),), "full", **again)
+    yield Piece(start, rows, ((first + width - 1, first + width - 1 + rows),), "triangle", **again)
 
 
 def _shrinking(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece]:
     """Each query sees one key less than the one before, at the front."""
-    for start in range(part.start, min(part.stop, part.start + stop - first), ROWS):
-        end = min(start + ROWS, part.stop)
-        yield Piece(start, end - start, ((first + start - part.start, stop),), "tile", layer=layer)
+    rows = min(part.stop - part.start, stop - first)
+    if rows <= 0:
+        return
+    if rows < _FEW_ROWS and first + rows < stop:
+        yield Piece(part.start, rows, ((first, stop),), "tile", layer=layer)
+        return
+    yield Piece(part.start, rows, ((first, first + rows),), "mirrored", layer=layer)
+    if first + rows < stop:
+        yield Piece(part.start, rows, ((first + rows, stop),), "full", layer=layer)
 
 
 def _irregular(part: Segment, first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
@@ -165,29 +183,43 @@ def _irregular(part: Segment, first: Tensor, stop: Tensor, layer: int) -> Iterat
             yield Piece(start, rows.stop - start, keys, "tile", layer=layer)
 
 
-def _fold(pieces: list[Piece]) -> Iterator[Piece]:
-    """Join equal pieces that follow each other at a constant distance: packed documents, chunks."""
+def _rested(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Join a triangle with the queries after it that see all of its keys: the causal flag serves both."""
     held: Piece | None = None
     for piece in pieces:
-        if held is not None and piece.shape != "tile" and _alike(held, piece):
-            q_step = piece.q_start - (held.q_start + (held.count - 1) * held.q_step)
-            k_step = piece.runs[0][0] - (held.runs[0][0] + (held.count - 1) * held.k_step)
-            if (
-                q_step >= piece.q_len
-                and k_step > 0
-                and (held.count == 1 or (q_step, k_step) == (held.q_step, held.k_step))
-            ):
-                held = replace(held, count=held.count + 1, q_step=q_step, k_step=k_step)
-                continue
-        if held is not None:
+        after = held is not None and held.q_start + held.q_len == piece.q_start
+        if held is not None and after and piece.shape == "full" and piece.runs == held.runs:
+            piece = replace(held, q_len=held.q_len + piece.q_len)
+        elif held is not None:
             yield held
-        held = piece
+        held = piece if piece.shape == "triangle" else None
+        if held is None:
+            yield piece
     if held is not None:
         yield held
 
 
-def _alike(a: Piece, b: Piece) -> bool:
-    return (a.shape, a.q_len, a.k_len, a.layer) == (b.shape, b.q_len, b.k_len, b.layer)
+def _fold(pieces: Iterable[Piece]) -> list[Piece]:
+    """Join equal pieces at a constant distance: packed documents, chunks, the halves of a triangle."""
+    kinds: dict[Any, list[Piece]] = {}
+    for piece in pieces:
+        alone = piece if piece.shape == "tile" or piece.count > 1 else None
+        kinds.setdefault((piece.shape, piece.q_len, piece.k_len, alone), []).append(piece)
+    return [joined for equal in kinds.values() for joined in _progressions(equal)]
+
+
+def _progressions(pieces: list[Piece]) -> Iterator[Piece]:
+    held = pieces[0]
+    for piece in pieces[1:]:
+        q_step = piece.q_start - held.q_start - (held.count - 1) * held.q_step
+        k_step = piece.runs[0][0] - held.runs[0][0] - (held.count - 1) * held.k_step
+        apart = q_step >= piece.q_len and k_step > 0
+        if apart and (held.count == 1 or (q_step, k_step) == (held.q_step, held.k_step)):
+            held = replace(held, count=held.count + 1, q_step=q_step, k_step=k_step)
+        else:
+            yield held
+            held = piece
+    yield held
 
 
 def _row_blocks(spans: Spans, samples: tuple[int, ...] | None) -> Iterator[Piece]:
@@ -221,7 +253,12 @@ def _joined(hulls: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _reason(groups: list[tuple[tuple[int, ...] | None, Spans]], pieces: list[Piece]) -> str:
-    shapes = {"full": "rectangles", "triangle": "triangles", "tile": "masked blocks"}
+    shapes = {
+        "full": "rectangles",
+        "triangle": "triangles",
+        "mirrored": "mirrored triangles",
+        "tile": "masked blocks",
+    }
     used = [word for shape, word in shapes.items() if any(piece.shape == shape for piece in pieces)]
     each = f" for {len(groups)} kinds of samples" if len(groups) > 1 else ""
     return f"every query sees few runs of keys: {' and '.join(used) or 'nothing'}{each}"

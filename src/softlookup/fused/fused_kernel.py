@@ -22,6 +22,7 @@ class Call(NamedTuple):
 
     scale: float
     causal: bool = False
+    mirrored: bool = False  # causal from the other end: query r sees keys r to the last
     tile: Tensor | None = None  # floats [N or 1, H or 1, q, k] that are added; -inf hides
 
 
@@ -30,6 +31,9 @@ def look_up(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor
 
     q: [N, H, q, d]   k, v: [N, H_kv, k, d]
     """
+    if call.mirrored:
+        turned = look_up(q.flip(-2), k.flip(-2), v.flip(-2), Call(call.scale, causal=True))
+        return turned[0].flip(-2), turned[1].flip(-1)
     output, lse = _FORWARD(q, k, v, 0.0, call.causal, attn_mask=call.tile, scale=call.scale)
     if call.tile is not None:
         empty = call.tile.amax(dim=-1) == -math.inf  # [N or 1, H or 1, q]
@@ -45,6 +49,11 @@ def look_up_backward(
     output, lse: of all keys that the queries see, also those of other calls: the weights are exp(scores -
         lse), and each call then adds its share of the gradients (as ring attention does)
     """
+    if call.mirrored:
+        q, k, v = (x.flip(-2) for x in tensors)
+        straight = Call(call.scale, causal=True)
+        turned = look_up_backward(grad.flip(-2), (q, k, v), output.flip(-2), lse.flip(-1), straight)
+        return turned[0].flip(-2), turned[1].flip(-2), turned[2].flip(-2)
     q, k, v = tensors
     grads: tuple[Tensor, Tensor, Tensor] = _BACKWARD(
         grad,

@@ -7,6 +7,8 @@ e^(a - l) * output_a + e^(b - l) * output_b. Source: Milakov and Gimelshein 2018
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
@@ -21,9 +23,16 @@ def run(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[Tens
 
     q: [B, H, T_q, d]   k, v: [B, H_kv, T_k, d]
     """
-    output = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+    B, H, q_len, d = q.shape
+    if plan.is_one_call and (B == 1 or plan.pieces[0].count == 1):
+        piece = plan.pieces[0]
+        output, lse = look_up(*_inputs(q, k, v, piece), _call(piece, plan, q, scale))
+        return _side_by_side(output, piece), _side_by_side(lse, piece)
+    output = q.new_empty(B, q_len, H, d).transpose(1, 2)  # as the kernel lays it out: copies run straight on
+    if not plan.covers(B):
+        output.zero_()
     lse = torch.full(q.shape[:-1], -math.inf, dtype=lse_dtype(q), device=q.device)
-    for piece, again in zip(plan.pieces, plan.seen_before, strict=True):
+    for piece, again in _one_by_one(zip(plan.pieces, plan.seen_before, strict=True), B):
         found, found_lse = look_up(*_inputs(q, k, v, piece), _call(piece, plan, q, scale))
         found, found_lse = (_unfolded(x, piece) for x in (found, found_lse[..., None]))
         _add_rows(output, lse[..., None], piece, (found, found_lse), again)
@@ -40,8 +49,14 @@ def run_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of q, k and v."""
     q, k, v = tensors
+    if plan.is_one_call and plan.takes_all_keys and (len(q) == 1 or plan.pieces[0].count == 1):
+        piece = plan.pieces[0]
+        rows = [_queries(x, piece) for x in (grad, output, lse[..., None])]
+        call = _call(piece, plan, q, scale)
+        parts = look_up_backward(rows[0], _inputs(q, k, v, piece), rows[1], rows[2][..., 0], call)
+        return _side_by_side(parts[0], piece), _side_by_side(parts[1], piece), _side_by_side(parts[2], piece)
     grads = tuple(torch.zeros(x.shape, dtype=x.dtype, device=x.device) for x in tensors)
-    for piece in plan.pieces:
+    for piece, _ in _one_by_one(((piece, False) for piece in plan.pieces), len(q)):
         rows = [_queries(x, piece) for x in (grad, output, lse[..., None])]
         parts = look_up_backward(
             rows[0], _inputs(q, k, v, piece), rows[1], rows[2][..., 0], _call(piece, plan, q, scale)
@@ -52,6 +67,16 @@ def run_backward(
     return grads[0], grads[1], grads[2]
 
 
+def _one_by_one(pieces: Iterable[tuple[Piece, bool]], batch: int) -> Iterator[tuple[Piece, bool]]:
+    """Folded pieces are views of one sample; of several samples at once they would be copies."""
+    for piece, again in pieces:
+        samples = range(batch) if piece.samples is None else piece.samples
+        if piece.count == 1 or len(samples) == 1:
+            yield piece, again
+        else:
+            yield from ((replace(piece, samples=(sample,)), again) for sample in samples)
+
+
 def lse_dtype(q: Tensor) -> torch.dtype:
     """The kernel keeps log-sum-exps in float32, or in float64 for float64."""
     return torch.float64 if q.dtype == torch.float64 else torch.float32
@@ -59,7 +84,7 @@ def lse_dtype(q: Tensor) -> torch.dtype:
 
 def _call(piece: Piece, plan: Plan, q: Tensor, scale: float) -> Call:
     if piece.shape != "tile" or plan.tiles is None:
-        return Call(scale, causal=piece.shape == "triangle")
+        return Call(scale, causal=piece.shape == "triangle", mirrored=piece.shape == "mirrored")
     tile = plan.tiles.tile(piece, q)
     if piece.count > 1 and tile.shape[0] > 1:
         tile = tile.repeat_interleave(piece.count, dim=0)
@@ -109,6 +134,11 @@ def _keys(x: Tensor, piece: Piece) -> Tensor:
     return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=3)).flatten(0, 1)
 
 
+def _side_by_side(x: Tensor, piece: Piece) -> Tensor:
+    """[B * count, H, T, ...] -> [B, H, count * T, ...], a view of what the kernel returned."""
+    return x if piece.count == 1 else _unfolded(x, piece).transpose(1, 2).flatten(2, 3)
+
+
 def _unfolded(x: Tensor, piece: Piece) -> Tensor:
     """[B * count, H, T, d] -> [B, count, H, T, d]."""
     return torch.unflatten(x, 0, (-1, piece.count))
@@ -123,9 +153,11 @@ def _add_rows(output: Tensor, lse: Tensor, piece: Piece, found: tuple[Tensor, Te
         both = torch.logaddexp(old_lse, new_lse)
         # Two empty sides: -inf - -inf is nan, and both shares are 0.
         kept, added = ((side - both).exp().nan_to_num(0.0).to(new.dtype) for side in (old_lse, new_lse))
-        new, new_lse = old * kept + new * added, both
-    old.copy_(new)
-    old_lse.copy_(new_lse)
+        old.mul_(kept).addcmul_(new, added)
+        old_lse.copy_(both)
+    else:
+        old.copy_(new)
+        old_lse.copy_(new_lse)
     for total, part in zip((output, lse), rows, strict=True):
         _put_back(total, piece.samples, part)
 
