@@ -12,11 +12,13 @@ Rows in which that cannot be done (a visible NaN or inf, a lse whose sum was rou
 from __future__ import annotations
 
 import math
+from threading import Lock
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from softlookup.statistics.adding_up import Group
 from softlookup.statistics.recovering import RowsOf, measure_rows, rows_allowed, scores_of_rows
 from softlookup.statistics.rows import Rows
 from softlookup.statistics.seen_keys import SeenKeys
@@ -42,65 +44,61 @@ class Measure:
         self._sums: dict[str, Tensor] = {}  # of the block at hand: [heads, group * queries, ...]
         self._cells: list[Tensor] = []  # sums of w, w x and w x^2: each [heads, group * queries, cells]
         self._apart = lse.new_empty(0)  # of the same shape
-        self._of_group: list[dict[str, Tensor]] = []  # views of the same for each group of heads
+        self._groups: list[Group] = []  # the same for each group of heads, as tiles come in
         cell = torch.arange(grid.cell, dtype=tiling.scores.dtype, device=lse.device) - (grid.cell - 1) / 2
         self._powers = torch.stack([torch.ones_like(cell), cell, cell * cell])  # [3, cell]
         query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
         self._pooled = cell.new_zeros(*self._visible.shape[:2], query_buckets, grid.buckets)
+        self._adding = Lock()  # blocks that end at the same time may share a bucket of queries
         self._forbidden: tuple[Block, slice, Tensor] | None = None
         self._room = cell.new_empty(0)
-        totals = tiling.q.sum(dim=(1, 2, 3)) + tiling.keys.sum(
-            dim=(1, 2)
-        )  # finite only where all numbers are
-        self._has_infinite = ~totals.isfinite()  # [B * H_kv]
+        totals = tiling.q.sum(dim=(1, 2, 3)) + tiling.keys.sum(dim=(1, 2))
+        self._has_infinite = ~totals.isfinite()  # [B * H_kv]: a sum is finite only where all numbers are
 
     def begin(self, block: Block) -> None:
         """See ``Visitor``."""
         rows = (block.heads.stop - block.heads.start, self.tiling.group * block.queries)
         cells = (block.columns.stop - block.columns.start) // self.grid.cell
         zeros = self._powers.new_zeros
-        names = ["w log w", "self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
+        names = ["self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
         sums = {name: zeros(rows) for name in names}
-        *self._cells, self._apart = room = self._zeros(*rows, cells)
+        *self._cells, self._apart = room = self._room_for(*rows, cells)
         if self.wanted.exact_max:
             sums["max_score"] = zeros(rows) - math.inf
         if self.wanted.top_k:
             sums["top_weights"] = zeros(*rows, self.wanted.top_k) - math.inf
             sums["top_keys"] = torch.full_like(sums["top_weights"], -1, dtype=torch.int64)
         self._sums = sums
-        self._of_group = [
-            {"cells": room[:3, group], **{name: it[group] for name, it in sums.items()}}
+        self._groups = [
+            Group({name: it[group] for name, it in sums.items()}, room[:3, group], block.columns.start)
             for group in block.groups
         ]
 
-    def _zeros(self, *shape: int) -> Tensor:
-        """Return zeros [4, heads, rows, cells] in memory that all blocks share: new pages cost time."""
+    def _room_for(self, *shape: int) -> Tensor:
+        """Return [4, heads, rows, cells] in memory that all blocks share: new pages cost time."""
         entries = 4 * math.prod(shape)
         if len(self._room) < entries:
             self._room = self._room.new_empty(entries)
-        return self._room[:entries].view(4, *shape).zero_()
+        return self._room[:entries].view(4, *shape)
 
     def see(self, tile: Tile) -> None:
         """See ``Visitor``."""
-        mine = self._of_group[tile.group]
-        log_weights, weights, _ = tile.sheet
+        group = self._groups[tile.group]
+        log_weights, weights, cells = tile.sheet
         if self.wanted.top_k:
-            self._keep_top(tile, mine["top_weights"], mine["top_keys"])
-        log_weights.clamp_(min=_LEAST)
+            self._keep_top(tile, group.sums["top_weights"], group.sums["top_keys"])
+        log_weights.clamp_min_(_LEAST)
         if self.wanted.exact_max:
-            torch.maximum(mine["max_score"], log_weights.amax(dim=-1), out=mine["max_score"])
+            largest = group.sums["max_score"]
+            torch.maximum(largest, log_weights.amax(dim=-1), out=largest)
         torch.exp(log_weights, out=weights)
-        self._keep_single(tile, mine)
-        self._keep_cells(tile, mine["cells"])
-        mine["w log w"].add_(log_weights.mul_(weights).sum(dim=-1))
+        self._keep_single(tile, group.sums)
+        group.reach(tile.columns.start, self.grid.cell)
+        group.cells.append(torch.mm(self._powers, cells))  # [3, heads * rows * cells]: w, w x and w x^2
+        group.reached = tile.columns.stop
+        group.w_log_w.append(log_weights.mul_(weights).sum(dim=-1))
         if self.wanted.rule is not None:
-            self._keep_forbidden(tile, self.wanted.rule, mine["forbidden_mass"])
-
-    def _keep_cells(self, tile: Tile, cells: Tensor) -> None:
-        """Add up w, w x and w x^2 in each cell; cells: [3, heads, rows, cells of the block]."""
-        columns, start, cell = tile.columns, tile.block.columns.start, self.grid.cell
-        here = cells[..., (columns.start - start) // cell : (columns.stop - start) // cell]
-        here.copy_(torch.mm(self._powers, tile.sheet.steps).view(here.shape))
+            self._keep_forbidden(tile, self.wanted.rule, group.sums["forbidden_mass"])
 
     def _keep_single(self, tile: Tile, mine: dict[str, Tensor]) -> None:
         """Note the weights on key 0 and on the key at each query's own position, where the tile has them."""
@@ -108,8 +106,9 @@ class Measure:
         if self.tiling.seen.shard.k_start == 0 and columns.start == 0:
             mine["first_mass"].copy_(room[..., 0])
         own = block.q_start + self._ahead + self.tiling.lead - columns.start  # the first query's own column
-        queries = slice(max(0, -own), min(block.queries, columns.stop - columns.start - own))
-        if queries.start < queries.stop:
+        width = columns.stop - columns.start
+        if -block.queries < own < width:
+            queries = slice(max(0, -own), min(block.queries, width - own))
             diagonal = tile.by_query(room).diagonal(own, dim1=2, dim2=3)  # [heads, group, those queries]
             tile.by_query(mine["self_mass"][..., None])[..., queries, 0] = diagonal
 
@@ -144,14 +143,17 @@ class Measure:
 
     def _part(self, name: str, block: Block, like: Tensor, *sizes: int) -> Tensor:
         """Return where a field of the block's rows is kept: [heads, group, queries, ...]."""
-        if name not in self._all:
-            shape = (*self._visible.shape, *(sizes or like.shape[2:]))
-            self._all[name] = like.new_zeros(shape)
+        with self._adding:
+            if name not in self._all:
+                self._all[name] = like.new_zeros(*self._visible.shape, *(sizes or like.shape[2:]))
         return self._all[name][block.heads, :, block.q_start : block.q_stop]
 
     def _values(self, block: Block) -> dict[str, Tensor]:
         """From sums to the fields of Rows, [heads, group * queries, ...]; the sums over cells are used up."""
         sums = self._sums
+        for group in self._groups:
+            group.finish(block.columns.stop, self.grid.cell)
+        w_log_w = torch.cat([group.sum_of_w_log_w for group in self._groups])
         lse, visible = (
             it[block.heads, :, block.q_start : block.q_stop].flatten(1)
             for it in (self.lse.view(self._visible.shape), self._visible)
@@ -163,7 +165,7 @@ class Measure:
         values = {
             "lse": lse,
             "row_sum": row_sum,
-            "entropy_nats": row_sum.log() - sums["w log w"] * share,
+            "entropy_nats": row_sum.log() - w_log_w * share,
             "key_mean": mean + (self.tiling.seen.shard.k_start - self.tiling.lead + block.columns.start),
             "key_variance": variance,
             "key_mass": self._in_buckets(block, mass.mul_(share[..., None])),
@@ -227,7 +229,9 @@ class Measure:
         first, stop = block.q_start // width, (block.q_stop - 1) // width + 1
         rows = torch.arange(block.q_start, block.q_stop, device=mass.device) // width
         is_in = (rows == torch.arange(first, stop, device=mass.device)[:, None]).to(mass.dtype)
-        self._pooled[block.heads, :, first:stop, buckets] += is_in @ by_query
+        sums = is_in @ by_query
+        with self._adding:
+            self._pooled[block.heads, :, first:stop, buckets] += sums
 
     def _measure_again(self, block: Block, values: dict[str, Tensor]) -> None:
         """Replace the rows whose sums cannot be right."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -19,9 +20,10 @@ from torch.nn.functional import pad
 
 from softlookup.statistics.reading import Scores
 from softlookup.statistics.seen_keys import KeyRange
+from softlookup.statistics.workers import share_out
 
 _ROWS = 256  # queries, times the heads that share a key, beside each other in a tile
-_ENTRIES = 1 << 17  # in a tile for each thread: with the weights beside it 1 MiB, which stays in the cache
+_ENTRIES = 1 << 17  # in a tile: with the weights beside it 1 MiB, which stays in the cache of a core
 _NO_WEIGHT = 1e30  # taken off the scores of a query without keys
 
 
@@ -76,7 +78,7 @@ class Tile(NamedTuple):
 
 
 class Visitor(Protocol):
-    """What is done with the scores."""
+    """What is done with the scores. Each thread has a copy, made before the first block."""
 
     def begin(self, block: Block) -> None:
         """Prepare for the tiles of these queries."""
@@ -139,7 +141,6 @@ class Tiling:
         self.keys = k.new_zeros(self.batch * self.kv_heads, width + 1, columns, dtype=self.scores.dtype)
         self.keys[:, width] = 1
         self.keys[:, :width, self.lead : self.lead + self.k_len] = k.flatten(0, 1).transpose(1, 2)
-        self._threads = max(1, torch.get_num_threads())
         self._buffers = self.keys.new_empty(2, 0)
         self._sheets: dict[tuple[int, ...], Sheet] = {}
 
@@ -151,20 +152,32 @@ class Tiling:
         offsets = None
         if lse is not None:
             offsets = lse.masked_fill(lse == -math.inf, _NO_WEIGHT).view(self.q.shape[:-1])
-        for block in self._blocks():
-            visitor.begin(block)
-            queries, keys = self._queries(block, offsets), self.keys[block.heads]
-            pairs = [(queries[group], keys[group]) for group in block.groups]
-            for columns, common in self._columns(block):
-                covering = self._covering(block, columns, common)
-                for group, (q, k) in enumerate(pairs if covering is not None else ()):
-                    sheet = self._sheet(q.shape[0], q.shape[1], columns.stop - columns.start)
-                    torch.bmm(q, k[..., columns], out=sheet.scores)
-                    tile = Tile(sheet, group, columns, block)
-                    if covering:
-                        covering.put_on(tile, self.group)
-                    visitor.see(tile)
-            visitor.end(block)
+        blocks = sorted(
+            self._blocks(), key=lambda block: block.columns.stop - block.columns.start, reverse=True
+        )
+
+        def start() -> Callable[[Block], None]:
+            mine, own_visitor = copy(self), copy(visitor)  # with buffers of their own
+            return lambda block: mine._show(own_visitor, block, offsets)
+
+        share_out(blocks, start)
+
+    def _show(self, visitor: Visitor, block: Block, offsets: Tensor | None) -> None:
+        """Show the tiles of one block."""
+        visitor.begin(block)
+        queries, keys = self._queries(block, offsets), self.keys[block.heads]
+        pairs = [(queries[group], keys[group]) for group in block.groups]
+        for columns, common in self._columns(block):
+            covering = self._covering(block, columns, common)
+            width = columns.stop - columns.start
+            for group, (q, k) in enumerate(pairs if covering is not None else ()):
+                sheet = self._sheet(q.shape[0], q.shape[1], width)
+                torch.bmm(q, k.narrow(2, columns.start, width), out=sheet.scores)
+                tile = Tile(sheet, group, columns, block)
+                if covering:
+                    covering.put_on(tile, self.group)
+                visitor.see(tile)
+        visitor.end(block)
 
     def _blocks(self) -> Iterator[Block]:
         """Yield blocks of queries; samples that share one mask are as good as more heads."""
@@ -183,7 +196,7 @@ class Tiling:
             columns = slice(self._down(ranges[0].start), self._up(ranges[-1].stop))
         rows, number = max(1, self.group * (q_stop - q_start)), heads.stop - heads.start
         width = min(max(1, _ENTRIES // (rows * self.step)) * self.step, max(1, columns.stop - columns.start))
-        at_once = max(self._threads, _ENTRIES * self._threads // (rows * width))
+        at_once = max(1, _ENTRIES // (rows * width))
         groups = tuple(slice(head, min(head + at_once, number)) for head in range(0, number, at_once))
         return Block(q_start, q_stop, sample, heads, groups, ranges, columns, width)
 

@@ -1,0 +1,55 @@
+"""Work shared out among threads of Python, each of which computes alone.
+
+PyTorch shares out one operation at a time, and waits for all its threads after each. Hundreds of short
+operations on tiles then wait hundreds of times, and wherever another program takes a core now and then, each
+wait lasts as long as its turn. Here a thread takes the next item when it is done with the last, and nobody
+waits before the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+
+def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> None:
+    """Have every item done, by as many threads as PyTorch uses for one operation.
+
+    start: called once in each thread; what it returns is called with one item after the other
+
+    Gradients are not recorded in the threads. What an item raises is raised here.
+    """
+    threads = min(torch.get_num_threads(), len(items))
+    if threads < 2:
+        do = start()
+        for item in items:
+            do(item)
+        return
+    queue: SimpleQueue[T] = SimpleQueue()
+    for item in items:
+        queue.put(item)
+    before, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    def work() -> None:
+        torch.set_num_threads(1)  # of this thread; new threads take it over until it is set back below
+        with torch.inference_mode(inference), torch.no_grad():
+            do = start()
+            while True:
+                try:
+                    item = queue.get_nowait()
+                except Empty:
+                    return
+                do(item)
+
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(work) for _ in range(threads)]:
+                done.result()
+    finally:
+        torch.set_num_threads(before)
