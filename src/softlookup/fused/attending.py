@@ -120,6 +120,8 @@ def _problem(
     read = _read(mask, q, k)
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
+    if scale <= 0:  # the causal flag hides with -inf before it scales
+        q, scale = q * scale, 1.0
     if torch.is_autocast_enabled(q.device.type) and q.dtype != torch.float64:
         q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
     if q.dim() != 4:

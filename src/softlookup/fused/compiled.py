@@ -26,7 +26,8 @@ def look_up_numbered(
     q: Tensor, k: Tensor, v: Tensor, number: int, scale: float, empty_rows_allowed: bool
 ) -> tuple[Tensor, Tensor]:
     """Return output and log-sum-exp under the mask with this number: ``apply_plan`` for a compiler."""
-    return run(q, k, v, _plan(number, q, k, empty_rows_allowed), scale)
+    output, lse = run(q, k, v, _plan(number, q, k, empty_rows_allowed), scale)
+    return output.contiguous(), lse.contiguous()  # the compiler is told one layout for all plans
 
 
 @look_up_numbered.register_fake
@@ -43,7 +44,8 @@ def look_up_numbered_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, output: Tensor, lse: Tensor, number: int, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of q, k and v."""
-    return run_backward(grad, (q, k, v), output, lse, _plan(number, q, k, True), scale)
+    dq, dk, dv = run_backward(grad, (q, k, v), output, lse, _plan(number, q, k, True), scale)
+    return dq.contiguous(), dk.contiguous(), dv.contiguous()
 
 
 @look_up_numbered_backward.register_fake

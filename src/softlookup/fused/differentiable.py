@@ -67,7 +67,7 @@ class _Gradient(_Planned):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output)
+        """Nothing is kept: a second derivative is refused."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:

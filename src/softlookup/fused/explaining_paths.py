@@ -14,6 +14,7 @@ from softlookup.fused.paths import Problem, choose
 from softlookup.fused.pieces import Plan
 from softlookup.masks import Bias, Mask
 from softlookup.masks.spans import spans_of
+from softlookup.terms import SoftlookupError
 
 _ROWS_AT_ONCE = 256
 _SHAPES = {
@@ -73,6 +74,15 @@ def explain_path(
       1 triangle: 4 queries x 4 keys
       computes 62.5% of the scores; the mask shows 62.5%
     """
+    if isinstance(mask, Tensor):
+        mask = mask[(None,) * (4 - mask.dim())]
+    unknown = set(options) - {"d_head", "device", "dropout_p"}
+    if unknown:
+        raise SoftlookupError(
+            "explain_path: unknown options.",
+            expected="d_head, device or dropout_p",
+            got=", ".join(sorted(unknown)),
+        )
     d_head, device = options.get("d_head", 64), options.get("device", "cpu")
     q = torch.zeros(1, device=device).expand(batch, heads, q_len, d_head)
     k = torch.zeros(1, device=device).expand(batch, heads, k_len, d_head)

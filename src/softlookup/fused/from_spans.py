@@ -37,6 +37,8 @@ def plan_of_spans(spans: Spans, q_len: int, *, batch: int, heads: int) -> Plan:
 
     spans: first and stop [layers, B or 1, T_q]
     """
+    if q_len == 0:
+        return Plan((), None, q_len, spans.k_len, "no queries")
     groups = list(_equal_samples(spans))
     pieces = [piece for samples, rows in groups for piece in _cheaper_cut(rows, samples, batch, heads)]
     reason = _reason(groups, pieces)
@@ -149,7 +151,7 @@ def _band(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece]:
 
 
 def _band_blocks(start: int, keys: tuple[int, int], blocks: tuple[int, int], layer: int) -> Iterator[Piece]:
-    """One masked block where the band is narrow; where it is wide, what all rows see between two triangles."""
+    """One masked block where the band is narrow, else what all rows see between two triangles."""
     (first, width), (rows, count) = keys, blocks
     again: dict[str, Any] = {"layer": layer, "count": count, "q_step": rows, "k_step": rows}
     if width < _WIDE or rows < _FEW_ROWS:

@@ -34,6 +34,7 @@ def look_up(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor
     if call.mirrored:
         turned = look_up(q.flip(-2), k.flip(-2), v.flip(-2), Call(call.scale, causal=True))
         return turned[0].flip(-2), turned[1].flip(-1)
+    q, k, v = (_with_neighbouring_features(x) for x in (q, k, v))
     output, lse = _FORWARD(q, k, v, 0.0, call.causal, attn_mask=call.tile, scale=call.scale)
     if call.tile is not None:
         empty = call.tile.amax(dim=-1) == -math.inf  # [N or 1, H or 1, q]
@@ -54,7 +55,7 @@ def look_up_backward(
         straight = Call(call.scale, causal=True)
         turned = look_up_backward(grad.flip(-2), (q, k, v), output.flip(-2), lse.flip(-1), straight)
         return turned[0].flip(-2), turned[1].flip(-2), turned[2].flip(-2)
-    q, k, v = tensors
+    q, k, v, grad, output = (_with_neighbouring_features(x) for x in (*tensors, grad, output))
     grads: tuple[Tensor, Tensor, Tensor] = _BACKWARD(
         grad,
         q,
@@ -69,3 +70,8 @@ def look_up_backward(
         scale=call.scale,
     )
     return grads
+
+
+def _with_neighbouring_features(x: Tensor) -> Tensor:
+    """Return x as the operator needs it, which does not look; F.scaled_dot_product_attention does."""
+    return x if x.stride(-1) == 1 else x.contiguous()

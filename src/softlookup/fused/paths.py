@@ -18,10 +18,11 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 from softlookup.attention_inputs import require_a_key_in_every_row
 from softlookup.fused.compiled import look_up_numbered
 from softlookup.fused.differentiable import apply_plan
+from softlookup.fused.fused_kernel import Call, look_up
 from softlookup.fused.pieces import Piece, Plan
 from softlookup.fused.planning import plan_of_mask, plan_of_tensor
 from softlookup.masks import Bias, Mask, Rule
-from softlookup.terms import Case
+from softlookup.terms import Case, SoftlookupError
 
 #: Output and log-sum-exp; None where the path has none.
 Found: TypeAlias = tuple[Tensor, Tensor | None]
@@ -87,7 +88,7 @@ def _mapped_tensor(problem: Problem) -> str | None:
         return None
     if torch.compiler.is_compiling():
         return "the values of a mask tensor are not known when a function is compiled"
-    if torch._C._functorch.is_batchedtensor(mask):
+    if is_mapped(mask):
         return "the mask differs along an axis of vmap"
     return None
 
@@ -113,11 +114,10 @@ def _by_flag(problem: Problem) -> Found:
     """One call of the fused kernel, with or without the causal flag."""
     causal = problem.mask is not None
     q, k, v = problem.q, problem.k, problem.v
-    mapped = any(
-        map(torch._C._functorch.is_batchedtensor, (q, k, v))
-    )  # the kernel alone has no rule for vmap
-    if (problem.with_lse or mapped) and q.device.type == "cpu":
+    if q.device.type == "cpu" and any(map(is_mapped, (q, k, v))):  # the kernel alone has no rule for vmap
         return apply_plan(q, k, v, _flag_plan(problem), problem.scale)
+    if q.device.type == "cpu" and problem.with_lse:
+        return look_up(q, k, v, Call(problem.scale, causal=causal))
     output = torch_attention(
         q,
         k,
@@ -189,9 +189,7 @@ def _tensor_plan(problem: Problem) -> Plan | None:
 
 def _refuse_empty_rows(problem: Problem, mask: Tensor | None) -> None:
     """Look for queries without keys; a compiler cannot, there they return zeros."""
-    unknown = torch.compiler.is_compiling() or (
-        mask is not None and torch._C._functorch.is_batchedtensor(mask)
-    )
+    unknown = torch.compiler.is_compiling() or (mask is not None and is_mapped(mask))
     if problem.empty_rows_allowed or unknown:
         return
     allowed = mask if mask is None or mask.dtype == torch.bool else mask != -math.inf
@@ -230,9 +228,33 @@ PATHS = (
 
 
 def choose(problem: Problem) -> tuple[Way, str]:
-    """Return the first way of the table that is for this problem, and its reason."""
+    """Return the first way of the table that is for this problem, and its reason.
+
+    Raises: SoftlookupError when the mask is for another number of samples or heads.
+    """
+    _check_sizes(problem)
     for way in PATHS:
         reason = way.reason(problem)
         if reason is not None:
             return way, reason
     raise AssertionError("the last way takes every problem")
+
+
+def _check_sizes(problem: Problem) -> None:
+    mask = problem.mask
+    if not isinstance(mask, (Mask, Bias)):
+        return
+    for axis, size in zip(("B", "H"), problem.q.shape, strict=False):
+        if mask.sizes[axis] not in (None, size):
+            raise SoftlookupError(
+                f"attend: {mask!r} does not fit.",
+                expected=f"{axis} = {mask.sizes[axis]}",
+                got=f"{axis} = {size}",
+            )
+
+
+def is_mapped(x: Tensor) -> bool:
+    """Say whether vmap runs over a tensor, also below gradients that are taken inside of it."""
+    while torch._C._functorch.is_gradtrackingtensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+    return torch._C._functorch.is_batchedtensor(x)

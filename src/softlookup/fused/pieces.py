@@ -4,8 +4,8 @@ A piece is a block of queries beside the keys that some of them may look at:
 
     full       every query of the block sees every key of the piece              no mask
     triangle   query r of the block sees keys 0 to r, as far as there are keys   the causal flag
-    mirrored   query r of the block sees keys r to the last of the piece         the flag, with both turned round
-    tile       anything else: a mask of the size of the block comes with the call
+    mirrored   query r of the block sees keys r to the last of the piece         the flag, turned round
+    tile       anything else                                                     a mask of the block's size
 
 ``count`` equal pieces, each moved on by as many queries and keys as the one before, are one call: they are
 folded into the batch. Queries that stand in several pieces are merged by their log-sum-exp: see ``running``.
@@ -112,7 +112,7 @@ class Plan:
         return start == 0 and piece.count * length == size and (piece.count == 1 or step == length)
 
     def covers(self, batch: int) -> bool:
-        """Say whether every query of every sample is written by some piece before others are merged with it."""
+        """Say whether some piece writes each query of each sample, before others are merged with it."""
         rows = self._coverage[1]
         samples = batch if None in rows else sum(len(samples or ()) for samples in rows)
         return samples == batch and all(0 not in row for row in rows.values())

@@ -17,7 +17,7 @@ from softlookup.masks import Bias, Mask
 from softlookup.masks.algebra import Given
 from softlookup.masks.numbered import with_number
 from softlookup.masks.spans import spans_of
-from softlookup.terms import Case, SoftlookupError
+from softlookup.terms import Case
 
 _REMEMBERED = 64  # plans: a model has one mask for all its layers, a few when lengths change
 
@@ -30,13 +30,6 @@ def plan_of_mask(mask: Mask | Bias, q: Tensor, k: Tensor, *, empty_rows_allowed:
     Raises: SoftlookupError when the lengths do not fit the mask, or a row is empty and must not be.
     """
     sizes = (q.shape[-2], k.shape[-2], q.shape[0], q.shape[1])
-    for axis, size in zip(("B", "H"), (q.shape[0], q.shape[1]), strict=True):
-        if mask.sizes[axis] not in (None, size):
-            raise SoftlookupError(
-                f"attend: {mask!r} does not fit.",
-                expected=f"{axis} = {mask.sizes[axis]}",
-                got=f"{axis} = {size}",
-            )
     plan, empty = _plan(mask.number, *sizes)
     if empty and not empty_rows_allowed:
         refuse_empty_rows(mask, q, k)
@@ -80,9 +73,11 @@ def plan_of_tensor(mask: Tensor, q: Tensor, k: Tensor) -> Plan:
 def refuse_empty_rows(mask: Mask | Bias, q: Tensor, k: Tensor) -> None:
     """Raise in the words of the readable attention, without a dense mask."""
     q_len, k_len = q.shape[-2], k.shape[-2]
+    hides = mask.mask if isinstance(mask, Bias) else mask
+    sizes = {} if hides is None else hides.sizes
     seen = torch.ones(q.shape[0], q.shape[1], q_len, 1, dtype=torch.bool)
     for batch, head, query in mask.empty_rows(q_len, k_len):
-        samples = batch if mask.sizes["B"] else slice(None)
-        heads = head if mask.sizes["H"] else slice(None)
+        samples = batch if sizes["B"] else slice(None)
+        heads = head if sizes["H"] else slice(None)
         seen[samples, heads, query] = False
     require_a_key_in_every_row(seen, Case(q, k, k))
