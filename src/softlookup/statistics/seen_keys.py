@@ -125,7 +125,8 @@ class SeenKeys:
         if self.spans is not None:
             first, stop = (end[..., None] for end in self._ends(sample, rows))  # [layers, n, 1]
             j = torch.arange(keys.start, keys.stop)
-            return ((j >= first) & (j < stop)).any(dim=0)[None].to(self.device)
+            seen = (j >= first) & (j < stop)
+            return (seen if len(seen) == 1 else seen.any(dim=0, keepdim=True)).to(self.device)
         if isinstance(self.mask, Tensor):
             return self._cut(self.mask, sample, rows, keys) != -math.inf
         hides = self.mask.mask if isinstance(self.mask, Bias) else self.mask

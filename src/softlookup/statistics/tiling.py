@@ -138,9 +138,10 @@ class Tiling:
         self.group = heads // self.kv_heads
         self.q = torch.unflatten(q, 1, (self.kv_heads, self.group)).flatten(0, 1)  # [B * H_kv, group, T_q, d]
         columns = math.ceil((self.lead + self.k_len) / step) * step
-        self.keys = k.new_zeros(self.batch * self.kv_heads, width + 1, columns, dtype=self.scores.dtype)
-        self.keys[:, width] = 1
-        self.keys[:, :width, self.lead : self.lead + self.k_len] = k.flatten(0, 1).transpose(1, 2)
+        keys = k.new_zeros(self.batch * self.kv_heads, columns, width + 1, dtype=self.scores.dtype)
+        keys[:, self.lead : self.lead + self.k_len, :width] = k.flatten(0, 1)
+        keys[..., width] = 1
+        self.keys = keys.transpose(1, 2)
         self._buffers = self.keys.new_empty(2, 0)
         self._sheets: dict[tuple[int, ...], Sheet] = {}
 
@@ -239,9 +240,7 @@ class Tiling:
             if low >= high and not seen.any():
                 return None
             if not seen.all():
-                ceilings.append(
-                    (part, self.keys.new_full(seen.shape, math.inf).masked_fill_(~seen, -math.inf))
-                )
+                ceilings.append((part, (seen.to(self.keys.dtype) - 0.5).mul_(math.inf)))
         return Covering(self.of_mask(self.seen.added, 0.0, block, columns), tuple(ceilings))
 
     def of_mask(
