@@ -15,15 +15,15 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 import softlookup.cost
-import softlookup.mask_cost
+import softlookup.path_cost
 import softlookup.sdpa_backends
 from softlookup import MultiHeadAttention, SoftlookupError, scaled_dot_product_attention
 from softlookup.cli import main
 from softlookup.cost import Workload, attention_cost, cost_json, cost_report
 from softlookup.fused import attend
-from softlookup.mask_cost import mask_cost, mask_report
 from softlookup.masks import Mask
 from softlookup.masks.expression import read_mask_expression
+from softlookup.path_cost import mask_cost, mask_report
 from softlookup.sdpa_backends import Properties, choose_backend, read_reasons
 
 torch.set_num_threads(1)
@@ -402,7 +402,7 @@ def test_the_projections_are_four_plain_linear_layers():
 
 
 def test_the_examples_in_the_docstrings_run():
-    for module in (softlookup.cost, softlookup.sdpa_backends, softlookup.mask_cost):
+    for module in (softlookup.cost, softlookup.sdpa_backends, softlookup.path_cost):
         result = doctest.testmod(module)
         assert result.attempted >= 3
         assert result.failed == 0

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from softlookup.attention import scaled_dot_product_attention as scaled_dot_product_attention
     from softlookup.catalog import explain as explain
     from softlookup.checker.diagnose import check as check
+    from softlookup.fused import attend as attend
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
     from softlookup.masks import make_padding_allowed_mask as make_padding_allowed_mask
     from softlookup.multihead import CrossAttention as CrossAttention
     from softlookup.multihead import MultiHeadAttention as MultiHeadAttention
+    from softlookup.statistics import Statistics as Statistics
+    from softlookup.statistics import observe as observe
+    from softlookup.statistics import weights_of as weights_of
     from softlookup.terms import Contract as Contract
     from softlookup.terms import Diagnosis as Diagnosis
     from softlookup.terms import Finding as Finding
@@ -28,11 +32,15 @@ _HOME = {
     "scaled_dot_product_attention": "attention",
     "explain": "catalog",
     "check": "checker.diagnose",
+    "attend": "fused",
     "Mask": "masks",
     "make_causal_allowed_mask": "masks",
     "make_padding_allowed_mask": "masks",
     "CrossAttention": "multihead",
     "MultiHeadAttention": "multihead",
+    "Statistics": "statistics",
+    "observe": "statistics",
+    "weights_of": "statistics",
     "Contract": "terms",
     "Diagnosis": "terms",
     "Finding": "terms",
@@ -47,12 +55,16 @@ __all__ = [
     "Mask",
     "MultiHeadAttention",
     "SoftlookupError",
+    "Statistics",
+    "attend",
     "check",
     "explain",
     "make_causal_allowed_mask",
     "make_padding_allowed_mask",
     "make_training_masks",
+    "observe",
     "scaled_dot_product_attention",
+    "weights_of",
 ]
 
 

@@ -38,7 +38,7 @@ import click
 def command(device: str, form: str, mask_in_words: str | None, **sizes: Any) -> None:
     """Count what one attention layer stores and computes, and say which kernel PyTorch picks here."""
     from softlookup.cost import Workload, cost_json, cost_report
-    from softlookup.mask_cost import mask_cost, mask_report
+    from softlookup.path_cost import mask_cost, mask_report
 
     workload = Workload(**sizes)
     if form == "json":

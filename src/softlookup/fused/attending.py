@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,8 +54,8 @@ def attend(
     >>> attend(q, k, v, causal() & sliding_window(128)).shape
     torch.Size([1, 8, 1024, 64])
     """
-    output, _ = _found(q, k, v, mask, scale, (dropout_p, enable_gqa, empty_rows), with_lse=False)
-    return output
+    asked = _Asked(q, k, v, scale, dropout_p, enable_gqa, empty_rows)
+    return _found(asked, mask, with_lse=False)[0]
 
 
 def attend_with_lse(
@@ -79,44 +79,36 @@ def attend_with_lse(
     >>> attend_with_lse(q, q, q)[1].exp()
     tensor([[[2., 2.]]])
     """
-    return _found(q, k, v, mask, scale, (dropout_p, enable_gqa, empty_rows), with_lse=True)
+    return _found(_Asked(q, k, v, scale, dropout_p, enable_gqa, empty_rows), mask, with_lse=True)
 
 
-def _found(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | MaskLike | None,
-    scale: float | None,
-    options: tuple[float, bool, Literal["raise", "zero"]],
-    *,
-    with_lse: bool,
-) -> tuple[Tensor, Tensor | None]:
-    problem = _problem(q, k, v, mask, scale, options, with_lse=with_lse)
+class _Asked(NamedTuple):
+    """The arguments of attend beside the mask."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    scale: float | None
+    dropout_p: float
+    enable_gqa: bool
+    empty_rows: Literal["raise", "zero"]
+
+
+def _found(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -> tuple[Tensor, Tensor | None]:
+    problem = _problem(asked, mask, with_lse=with_lse)
     way, _ = choose(problem)
     output, lse = way.compute(problem)
-    output = output[..., : v.shape[-1]]
-    if q.dim() == 4:
+    output = output[..., : asked.v.shape[-1]]
+    if asked.q.dim() == 4:
         return output, lse
-    return (
-        output.reshape(*q.shape[:-1], v.shape[-1]),
-        None if lse is None else lse.reshape(q.shape[:-1]),
-    )
+    rows = asked.q.shape[:-1]
+    return output.reshape(*rows, output.shape[-1]), None if lse is None else lse.reshape(rows)
 
 
-def _problem(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | MaskLike | None,
-    scale: float | None,
-    options: tuple[float, bool, Literal["raise", "zero"]],
-    *,
-    with_lse: bool,
-) -> Problem:
-    dropout_p, enable_gqa, empty_rows = options
-    check_tensors(q, k, v, enable_gqa=enable_gqa)
-    check_options(dropout_p=dropout_p, empty_rows=empty_rows)
+def _problem(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -> Problem:
+    q, k, v, scale = asked[:4]
+    check_tensors(q, k, v, enable_gqa=asked.enable_gqa)
+    check_options(dropout_p=asked.dropout_p, empty_rows=asked.empty_rows)
     read = _read(mask, q, k)
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
@@ -129,7 +121,7 @@ def _problem(
     if q.shape[-1] != v.shape[-1] and q.device.type == "cpu":  # the CPU kernel wants one width
         width = max(q.shape[-1], v.shape[-1])
         q, k, v = (x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
-    return Problem(q, k, v, read, scale, dropout_p, empty_rows == "zero", with_lse)
+    return Problem(q, k, v, read, scale, asked.dropout_p, asked.empty_rows == "zero", with_lse)
 
 
 def _with_four_axes(x: Tensor) -> Tensor:
@@ -166,8 +158,8 @@ def _explain(
 
     Raises: SoftlookupError as ``attend`` does, less for empty rows.
     """
-    options: tuple[float, bool, Literal["raise", "zero"]] = (dropout_p, enable_gqa, "zero")
-    return path_of(_problem(q, k, v, mask, scale, options, with_lse=False))
+    asked = _Asked(q, k, v, scale, dropout_p, enable_gqa, "zero")
+    return path_of(_problem(asked, mask, with_lse=False))
 
 
 attend.explain = _explain  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 Along the queries both ends of an interval stand still or move on by one: that makes a rectangle, a triangle
 or a band, and covers causal, windows, padding, prefixes, chunks, packed documents and what ``&``, ``|`` and
-``~`` make of them. Two cuts are tried, along such segments and into blocks of rows, and the cheaper one is
+``~`` make of them. Two cuts are tried, along such stretches and into blocks of rows, and the cheaper one is
 taken; so for samples that differ, one after the other or all together.
 """
 
@@ -24,7 +24,7 @@ _FEW_ROWS = 64  # a triangle of so few rows, beside other keys, is no call of it
 _WIDE = 1024  # from here on a band is cut into rectangles and triangles, without a mask
 
 
-class Segment(NamedTuple):
+class Stretch(NamedTuple):
     """Rows [start, stop) in which each end of the interval stands still (0) or moves by one (1), or None."""
 
     start: int
@@ -67,46 +67,46 @@ def _equal_samples(spans: Spans) -> Iterator[tuple[tuple[int, ...] | None, Spans
 
 
 def _cheaper_cut(spans: Spans, samples: tuple[int, ...] | None, batch: int, heads: int) -> tuple[Piece, ...]:
-    by_segments = [
+    by_stretches = [
         replace(piece, samples=samples)
         for layer in range(spans.first.shape[0])
-        for piece in _fold(_rested(_segment_pieces(spans.first[layer, 0], spans.stop[layer, 0], layer)))
+        for piece in _fold(_rested(_stretch_pieces(spans.first[layer, 0], spans.stop[layer, 0], layer)))
     ]
     by_rows = list(_row_blocks(spans, samples))
-    cuts = [Plan(tuple(cut), SpanTiles(spans), 0, 0, "") for cut in (by_segments, by_rows)]
+    cuts = [Plan(tuple(cut), SpanTiles(spans), 0, 0, "") for cut in (by_stretches, by_rows)]
     return min(cuts, key=lambda plan: plan.cost(batch, heads)).pieces
 
 
-def segments(first: Tensor, stop: Tensor) -> list[Segment]:
+def stretches(first: Tensor, stop: Tensor) -> list[Stretch]:
     """Cut the rows where a slope changes.
 
     first, stop: int64 [T_q]
 
-    >>> causal = segments(torch.tensor([0, 0, 0, 0]), torch.tensor([1, 2, 3, 4]))
+    >>> causal = stretches(torch.tensor([0, 0, 0, 0]), torch.tensor([1, 2, 3, 4]))
     >>> causal
-    [Segment(start=0, stop=4, slopes=(0, 1))]
+    [Stretch(start=0, stop=4, slopes=(0, 1))]
     """
     rows = len(first)
     if rows < 2:
-        return [Segment(0, rows, (0, 0))] if rows else []
+        return [Stretch(0, rows, (0, 0))] if rows else []
     slopes = torch.stack((first.diff(), stop.diff()))  # [2, T_q - 1]
     turns = ((slopes[:, 1:] != slopes[:, :-1]).any(dim=0).nonzero()[:, 0] + 1).tolist()
     starts = [0, *turns]
-    found: list[Segment] = []
+    found: list[Stretch] = []
     row = 0  # the first row that is in no segment yet
     for start, end, slope in zip(starts, [*turns, rows - 1], slopes[:, starts].T.tolist(), strict=True):
         begin = max(row, start)
         regular = set(slope) <= {0, 1}
         row = end + 1 if regular else end
         if begin < row:
-            found.append(Segment(begin, row, (slope[0], slope[1]) if regular else None))
+            found.append(Stretch(begin, row, (slope[0], slope[1]) if regular else None))
     if row < rows:
-        found.append(Segment(row, rows, (0, 0)))
+        found.append(Stretch(row, rows, (0, 0)))
     return found
 
 
-def _segment_pieces(first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
-    parts = segments(first, stop)
+def _stretch_pieces(first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
+    parts = stretches(first, stop)
     starts = [part.start for part in parts]
     for part, f0, s0 in zip(parts, first[starts].tolist(), stop[starts].tolist(), strict=True):
         if part.slopes == (0, 0):
@@ -122,7 +122,7 @@ def _segment_pieces(first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
             yield from _irregular(part, first, stop, layer)
 
 
-def _growing(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece]:
+def _growing(part: Stretch, first: int, stop: int, layer: int) -> Iterator[Piece]:
     """Each query sees one key more than the one before: a triangle, beside keys that all of them see."""
     empty = max(0, first - stop + 1)  # leading rows that see nothing
     start, rows, stop = part.start + empty, part.stop - part.start - empty, stop + empty
@@ -137,7 +137,7 @@ def _growing(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece
     yield Piece(start, rows, ((stop - 1, stop - 1 + rows),), "triangle", layer=layer)
 
 
-def _band(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece]:
+def _band(part: Stretch, first: int, stop: int, layer: int) -> Iterator[Piece]:
     """Each query sees as many keys, one further on: blocks of rows that are all alike."""
     width, rows = stop - first, part.stop - part.start
     if width <= 0:
@@ -163,7 +163,7 @@ def _band_blocks(start: int, keys: tuple[int, int], blocks: tuple[int, int], lay
     yield Piece(start, rows, ((first + width - 1, first + width - 1 + rows),), "triangle", **again)
 
 
-def _shrinking(part: Segment, first: int, stop: int, layer: int) -> Iterator[Piece]:
+def _shrinking(part: Stretch, first: int, stop: int, layer: int) -> Iterator[Piece]:
     """Each query sees one key less than the one before, at the front."""
     rows = min(part.stop - part.start, stop - first)
     if rows <= 0:
@@ -176,7 +176,7 @@ def _shrinking(part: Segment, first: int, stop: int, layer: int) -> Iterator[Pie
         yield Piece(part.start, rows, ((first + rows, stop),), "full", layer=layer)
 
 
-def _irregular(part: Segment, first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
+def _irregular(part: Stretch, first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
     for start in range(part.start, part.stop, ROWS):
         rows = slice(start, min(start + ROWS, part.stop))
         seen = first[rows] < stop[rows]

@@ -17,10 +17,11 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from softlookup.attention_inputs import require_a_key_in_every_row
 from softlookup.fused.compiled import look_up_numbered
+from softlookup.fused.cuda import attend_on_cuda
 from softlookup.fused.differentiable import apply_plan
 from softlookup.fused.fused_kernel import Call, look_up
 from softlookup.fused.pieces import Piece, Plan
-from softlookup.fused.planning import plan_of_mask, plan_of_tensor
+from softlookup.fused.planning import plan_of_mask, plan_of_tensor, refuse_empty_rows
 from softlookup.masks import Bias, Mask, Rule
 from softlookup.terms import Case, SoftlookupError
 
@@ -93,6 +94,12 @@ def _mapped_tensor(problem: Problem) -> str | None:
     return None
 
 
+def _on_cuda(problem: Problem) -> str | None:
+    if problem.q.device.type != "cuda" or not isinstance(problem.mask, (Mask, Bias)):
+        return None
+    return None if torch.compiler.is_compiling() else "the mask keeps its structure, on CUDA"
+
+
 def _other_device(problem: Problem) -> str | None:
     device = problem.q.device.type
     return None if device == "cpu" else f"no path of our own on {device}: PyTorch's, with the whole mask"
@@ -118,6 +125,8 @@ def _by_flag(problem: Problem) -> Found:
         return apply_plan(q, k, v, _flag_plan(problem), problem.scale)
     if q.device.type == "cpu" and problem.with_lse:
         return look_up(q, k, v, Call(problem.scale, causal=causal))
+    if q.device.type == "cuda" and problem.with_lse:
+        return attend_on_cuda(q, k, v, problem.mask, problem.scale, with_lse=True)
     output = torch_attention(
         q,
         k,
@@ -165,6 +174,15 @@ def _by_plan(problem: Problem) -> Found:
         return compiled
     plan = plan_of_mask(mask, q, k, empty_rows_allowed=problem.empty_rows_allowed)
     return apply_plan(q, k, v, plan, problem.scale)
+
+
+def _by_cuda(problem: Problem) -> Found:
+    """varlen_attn or FlexAttention: see ``cuda``."""
+    mask = problem.mask
+    assert isinstance(mask, (Mask, Bias))
+    if not problem.empty_rows_allowed and mask.empty_rows(*problem.lengths):
+        refuse_empty_rows(mask, problem.q, problem.k)
+    return attend_on_cuda(problem.q, problem.k, problem.v, mask, problem.scale, with_lse=problem.with_lse)
 
 
 def _by_tensor(problem: Problem) -> Found:
@@ -220,6 +238,7 @@ PATHS = (
     Way("causal flag", _causal, _by_flag, _flag_plan),
     Way("whole mask", _learned_bias, _by_whole_mask, _no_plan),
     Way("whole mask", _mapped_tensor, _by_whole_mask, _no_plan),
+    Way("CUDA", _on_cuda, _by_cuda, _no_plan),
     Way("whole mask", _other_device, _by_whole_mask, _no_plan),
     Way("pieces", _structured, _by_plan, _structured_plan),
     Way("read tensor", _tensor, _by_tensor, _tensor_plan),
