@@ -22,6 +22,7 @@ from softlookup.masks import (
 )
 from softlookup.statistics import observe, observe_shard, weights_of
 from softlookup.statistics.augmented import statistics_by_values
+from softlookup.statistics.measuring import Measure
 from softlookup.statistics.reading import read_scores, read_seen
 from softlookup.statistics.streaming import statistics_of_scores
 from softlookup.statistics.wanted import Grid, Wanted
@@ -187,6 +188,18 @@ def test_weights_that_underflow_count_as_nothing(size):
     q, k, v = qkv()
     q = q * size
     assert_rows_right(rows_of(q, k, v, causal()), expected(q, k, causal())[0], tolerance=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name", ["causal", "window", "dense", "floats that hide", "left padding leaves empty rows"]
+)
+def test_a_hidden_key_makes_no_row_be_measured_on_its_own(name, monkeypatch):
+    def alone(*_):
+        raise AssertionError("a finite row was measured again, the slow way")
+
+    monkeypatch.setattr(Measure, "_alone", alone)
+    q, k, v = qkv()
+    rows_of(30 * q, k, v, MASKS[name])
 
 
 def test_a_row_filled_with_the_least_number_is_uniform():
