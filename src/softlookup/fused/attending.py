@@ -114,8 +114,13 @@ def _problem(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -
         scale = 1 / math.sqrt(q.shape[-1])
     if scale <= 0:  # the causal flag hides with -inf before it scales
         q, scale = q * scale, 1.0
-    if torch.is_autocast_enabled(q.device.type) and q.dtype != torch.float64:
-        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    device = q.device.type
+    if (
+        torch.amp.is_autocast_available(device)
+        and torch.is_autocast_enabled(device)
+        and q.dtype != torch.float64
+    ):
+        q, k, v = (x.to(torch.get_autocast_dtype(device)) for x in (q, k, v))
     if q.dim() != 4:
         q, k, v = (_with_four_axes(x) for x in (q, k, v))
     if q.shape[-1] != v.shape[-1] and q.device.type == "cpu":  # the CPU kernel wants one width

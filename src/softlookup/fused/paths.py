@@ -21,9 +21,10 @@ from softlookup.fused.cuda import attend_on_cuda
 from softlookup.fused.differentiable import apply_plan
 from softlookup.fused.fused_kernel import Call, look_up
 from softlookup.fused.pieces import Piece, Plan
-from softlookup.fused.planning import plan_of_mask, plan_of_tensor, refuse_empty_rows
+from softlookup.fused.planning import check_batch_and_heads, plan_of_mask, plan_of_tensor, refuse_empty_rows
+from softlookup.fused.running import lse_dtype
 from softlookup.masks import Bias, Mask, Rule
-from softlookup.terms import Case, SoftlookupError
+from softlookup.terms import Case
 
 #: Output and log-sum-exp; None where the path has none.
 Found: TypeAlias = tuple[Tensor, Tensor | None]
@@ -57,6 +58,10 @@ class Problem:
     def grouped(self) -> bool:
         """True when query heads share key/value heads."""
         return self.q.shape[1] != self.k.shape[1]
+
+
+def _nothing_asked(problem: Problem) -> str | None:
+    return "there are no queries" if 0 in problem.q.shape[:-1] else None
 
 
 def _unmasked(problem: Problem) -> str | None:
@@ -137,6 +142,13 @@ def _by_flag(problem: Problem) -> Found:
         enable_gqa=problem.grouped,
     )
     return output, None
+
+
+def _by_nothing(problem: Problem) -> Found:
+    """No row of output, for which the CPU kernel would divide by zero."""
+    q, v = problem.q, problem.v
+    output = (q.sum() + problem.k.sum() + v.sum()) * q.new_zeros(*q.shape[:-1], v.shape[-1])
+    return output, q.new_zeros(q.shape[:-1], dtype=lse_dtype(q))
 
 
 def _flag_plan(problem: Problem) -> Plan:
@@ -233,6 +245,7 @@ def _structured_plan(problem: Problem) -> Plan:
 
 
 PATHS = (
+    Way("whole mask", _nothing_asked, _by_nothing, _no_plan),
     Way("whole mask", _dropout, _by_whole_mask, _no_plan),
     Way("one call", _unmasked, _by_flag, _flag_plan),
     Way("causal flag", _causal, _by_flag, _flag_plan),
@@ -251,7 +264,10 @@ def choose(problem: Problem) -> tuple[Way, str]:
 
     Raises: SoftlookupError when the mask is for another number of samples or heads.
     """
-    _check_sizes(problem)
+    if (
+        isinstance(problem.mask, (Mask, Bias)) and not torch.compiler.is_compiling()
+    ):  # else the operator does it
+        check_batch_and_heads(problem.mask, problem.q)
     for way in PATHS:
         reason = way.reason(problem)
         if reason is not None:
@@ -259,21 +275,10 @@ def choose(problem: Problem) -> tuple[Way, str]:
     raise AssertionError("the last way takes every problem")
 
 
-def _check_sizes(problem: Problem) -> None:
-    mask = problem.mask
-    if not isinstance(mask, (Mask, Bias)):
-        return
-    for axis, size in zip(("B", "H"), problem.q.shape, strict=False):
-        if mask.sizes[axis] not in (None, size):
-            raise SoftlookupError(
-                f"attend: {mask!r} does not fit.",
-                expected=f"{axis} = {mask.sizes[axis]}",
-                got=f"{axis} = {size}",
-            )
-
-
 def is_mapped(x: Tensor) -> bool:
     """Say whether vmap runs over a tensor, also below gradients that are taken inside of it."""
+    if torch.compiler.is_compiling():
+        return False
     while torch._C._functorch.is_gradtrackingtensor(x):
         x = torch._C._functorch.get_unwrapped(x)
     return torch._C._functorch.is_batchedtensor(x)

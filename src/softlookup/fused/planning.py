@@ -17,7 +17,7 @@ from softlookup.masks import Bias, Mask
 from softlookup.masks.algebra import Given
 from softlookup.masks.numbered import with_number
 from softlookup.masks.spans import spans_of
-from softlookup.terms import Case
+from softlookup.terms import Case, SoftlookupError
 
 _REMEMBERED = 64  # plans: a model has one mask for all its layers, a few when lengths change
 
@@ -34,6 +34,20 @@ def plan_of_mask(mask: Mask | Bias, q: Tensor, k: Tensor, *, empty_rows_allowed:
     if empty and not empty_rows_allowed:
         refuse_empty_rows(mask, q, k)
     return plan
+
+
+def check_batch_and_heads(mask: Mask | Bias, q: Tensor) -> None:
+    """Refuse a mask that is for another number of samples or heads.
+
+    Raises: SoftlookupError with both numbers.
+    """
+    for axis, size in zip(("B", "H"), q.shape, strict=False):
+        if mask.sizes[axis] not in (None, size):
+            raise SoftlookupError(
+                f"attend: {mask!r} does not fit.",
+                expected=f"{axis} = {mask.sizes[axis]}",
+                got=f"{axis} = {size}",
+            )
 
 
 @lru_cache(maxsize=_REMEMBERED)
