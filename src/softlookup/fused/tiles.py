@@ -50,6 +50,14 @@ class SpanTiles:
         return hiding(seen, like)[:, None].expand(-1, -1, piece.q_len, -1)
 
 
+def asked(mask: Mask, piece: Piece, lengths: tuple[int, int], device: torch.device) -> Tensor:
+    """Ask a predicate about one piece: bool [B or 1, H or 1, q_len or 1, k_len]."""
+    i, j = rows_and_keys(piece, device)
+    seen = mask._on(i, j, *lengths)
+    seen = seen[(None,) * (4 - seen.dim())]
+    return seen[list(piece.samples)] if piece.samples is not None and seen.shape[0] > 1 else seen
+
+
 @dataclass(frozen=True)
 class MaskTiles:
     """Masks from a predicate, asked for one block at a time."""
@@ -60,11 +68,7 @@ class MaskTiles:
 
     def tile(self, piece: Piece, like: Tensor) -> Tensor:
         """See ``Tiles``."""
-        i, j = rows_and_keys(piece, like.device)
-        seen = self.mask._on(i, j, self.q_len, self.k_len)
-        seen = seen[(None,) * (4 - seen.dim())]
-        if piece.samples is not None and seen.shape[0] > 1:
-            seen = seen[list(piece.samples)]
+        seen = asked(self.mask, piece, (self.q_len, self.k_len), like.device)
         return hiding(seen, like).expand(-1, -1, piece.q_len, -1)
 
 
@@ -102,4 +106,5 @@ class BiasTiles:
         tile = bias.to(like.dtype)[(None,) * (4 - bias.dim())]
         if self.bias.mask is None:
             return tile
-        return tile + MaskTiles(self.bias.mask, self.q_len, self.k_len).tile(piece, like)
+        seen = asked(self.bias.mask, piece, (self.q_len, self.k_len), like.device)
+        return tile.masked_fill(~seen, -math.inf)
