@@ -49,6 +49,7 @@ LAYERS = {
     "softlookup.report": (2, 4),
     "softlookup.attention": (3, 0),
     "softlookup.fused.fused_kernel": (3, 0),
+    "softlookup.fused.folding": (3, 0),
     "softlookup.fused.occupancy": (3, 0),
     "softlookup.fused.pieces": (3, 0),
     "softlookup.fused.tiles": (3, 1),

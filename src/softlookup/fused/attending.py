@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softlookup.attention_inputs import check_options, check_tensors, read_mask
+from softlookup.attention_inputs import check_options, check_tensors
 from softlookup.fused.explaining_paths import Path, path_of
+from softlookup.fused.folding import four_axes, structure_or_tensor
 from softlookup.fused.paths import Problem, choose
-from softlookup.masks import Bias, Mask
 from softlookup.terms import MaskLike
 
 
@@ -109,7 +109,7 @@ def _problem(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -
     q, k, v, scale = asked[:4]
     check_tensors(q, k, v, enable_gqa=asked.enable_gqa)
     check_options(dropout_p=asked.dropout_p, empty_rows=asked.empty_rows)
-    read = _read(mask, q, k)
+    read = structure_or_tensor(mask, q, k)
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
     if scale <= 0:  # the causal flag hides with -inf before it scales
@@ -122,31 +122,11 @@ def _problem(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -
     ):
         q, k, v = (x.to(torch.get_autocast_dtype(device)) for x in (q, k, v))
     if q.dim() != 4:
-        q, k, v = (_with_four_axes(x) for x in (q, k, v))
+        q, k, v = (four_axes(x) for x in (q, k, v))
     if q.shape[-1] != v.shape[-1] and q.device.type == "cpu":  # the CPU kernel wants one width
         width = max(q.shape[-1], v.shape[-1])
         q, k, v = (x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
     return Problem(q, k, v, read, scale, asked.dropout_p, asked.empty_rows == "zero", with_lse)
-
-
-def _with_four_axes(x: Tensor) -> Tensor:
-    """[..., H, T, d] -> [B, H, T, d], with H = 1 where there is none."""
-    return x[None, None] if x.dim() == 2 else x[None] if x.dim() == 3 else x.flatten(0, -4)
-
-
-def _read(mask: Tensor | MaskLike | None, q: Tensor, k: Tensor) -> Mask | Bias | Tensor | None:
-    """Return the mask as it is where it keeps its structure, else as a tensor that has four axes."""
-    if mask is None:
-        return None
-    if isinstance(mask, (Mask, Bias)) and (q.dim() <= 4 or mask.sizes["B"] is None):
-        return mask
-    allowed, bias = read_mask(mask, q, k)
-    tensor = bias if allowed is None else allowed
-    assert tensor is not None
-    if q.dim() > 4:  # [.., a, b, H, T_q, T_k] -> [a * b, H, T_q, T_k], the leading axes expanded
-        tensor = tensor[(None,) * (q.dim() - tensor.dim())]
-        return tensor.expand(*q.shape[:-3], *tensor.shape[-3:]).flatten(0, -4)
-    return tensor[(None,) * (4 - tensor.dim())]
 
 
 def _explain(

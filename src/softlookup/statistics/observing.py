@@ -11,12 +11,13 @@ from torch.nn.functional import pad
 from softlookup.attention_inputs import check_tensors
 from softlookup.fused import attend, attend_with_lse
 from softlookup.fused.differentiable import apply_plan
+from softlookup.fused.folding import four_axes
 from softlookup.fused.from_spans import plan_of_spans
 from softlookup.masks import Bias
 from softlookup.masks.accept import whole_number
 from softlookup.statistics.augmented import statistics_by_values
 from softlookup.statistics.pooled import PooledMap, bucket_widths
-from softlookup.statistics.reading import Scores, four_axes, read_scores, read_seen
+from softlookup.statistics.reading import Scores, read_scores, read_seen
 from softlookup.statistics.rows import Rows
 from softlookup.statistics.seen_keys import SeenKeys, Shard
 from softlookup.statistics.streaming import statistics_of_scores

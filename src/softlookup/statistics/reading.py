@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softlookup.attention_inputs import read_mask, sizes_of
+from softlookup.attention_inputs import sizes_of
+from softlookup.fused.folding import four_axes, structure_or_tensor
 from softlookup.masks import Bias, Mask
 from softlookup.masks.algebra import Given
 from softlookup.statistics.seen_keys import SeenKeys, Shard
@@ -66,8 +67,11 @@ def read_seen(
     shard = shard or Shard(0, 0, q_len, k_len)
     whole_q = q.new_empty(()).expand(*q.shape[:-2], shard.q_total, q.shape[-1])  # for their shapes only
     whole_k = k.new_empty(()).expand(*k.shape[:-2], shard.k_total, k.shape[-1])
-    read = _read(mask, whole_q, whole_k)
+    read = structure_or_tensor(mask, whole_q, whole_k)
+    if isinstance(read, Tensor) and read.dtype == torch.bool:
+        read = Given(read)  # positions are asked of the whole
     if isinstance(read, Tensor):
+        read = read.detach()
         if read.shape[-2] > 1:
             read = read[..., shard.q_start : shard.q_start + q_len, :]
         if read.shape[-1] > 1:
@@ -75,25 +79,6 @@ def read_seen(
     elif read is not None:
         _check_sizes(read, four_axes(q).shape[:2], sizes_of(q, k))
     return SeenKeys.of(read, q_len, k_len, device=q.device, shard=shard)
-
-
-def four_axes(x: Tensor) -> Tensor:
-    """[..., H, T, d] -> [B, H, T, d], with B = 1 and H = 1 where there are none."""
-    return x[None, None] if x.dim() == 2 else x[None] if x.dim() == 3 else x.flatten(0, -4)
-
-
-def _read(mask: Tensor | MaskLike | None, q: Tensor, k: Tensor) -> Mask | Bias | Tensor | None:
-    """Return a mask that keeps its structure as it is; a bool tensor as a mask; floats with four axes."""
-    if mask is None or (isinstance(mask, (Mask, Bias)) and (q.dim() <= 4 or mask.sizes["B"] is None)):
-        return mask
-    allowed, bias = read_mask(mask, q, k)
-    tensor = bias if allowed is None else allowed
-    assert tensor is not None
-    if q.dim() > 4:  # [.., a, b, H, T_q, T_k] -> [a * b, H, T_q, T_k], the leading axes expanded
-        tensor = tensor[(None,) * (q.dim() - tensor.dim())]
-        tensor = tensor.expand(*q.shape[:-3], *tensor.shape[-3:]).flatten(0, -4)
-    tensor = tensor.detach()[(None,) * (4 - tensor.dim())]
-    return Given(tensor) if tensor.dtype == torch.bool else tensor
 
 
 def _check_sizes(mask: Mask | Bias, sizes: tuple[int, ...], all_sizes: dict[str, int]) -> None:
