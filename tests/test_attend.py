@@ -211,6 +211,13 @@ def test_a_structured_mask_made_dense_gives_the_same_answers():
         assert_same_answers(qkv(100, 100), build.dense(100, 100))
 
 
+def test_heads_may_see_different_parts_of_the_same_blocks():
+    blocks = chunked(128, "own chunk").dense(400, 400)
+    mask = blocks & (causal().dense(400, 400) | (torch.arange(H).view(1, H, 1, 1) == 0))
+    assert_same_answers(qkv(400, 400, width=4), mask)
+    assert_same_answers(qkv(400, 400, width=4), Mask.from_tensor(mask) & ~padding(3))
+
+
 def test_a_bias_that_needs_a_gradient_gets_it():
     tensors, bias = qkv(9, 9), torch.randn(H, 9, 9, dtype=torch.float64, requires_grad=True)
     grads = [

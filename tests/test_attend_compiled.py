@@ -68,7 +68,10 @@ def test_a_compiled_call_is_one_graph_with_the_same_answers(mask):
 @pytest.mark.parametrize("mask", MASKS, ids=repr)
 def test_the_log_sum_exp_is_compiled_too(mask):
     compiled = torch.compile(lambda q, k, v: attend_with_lse(q, k, v, mask), **OPTIONS)
-    assert_close(compiled(*qkv()), attend_with_lse(*qkv(), mask))
+    output, lse = compiled(*qkv())
+    assert_close((output, lse), attend_with_lse(*qkv(), mask))
+    assert output.requires_grad
+    assert not lse.requires_grad
 
 
 def test_a_new_mask_in_a_compiled_function_is_a_new_answer():

@@ -11,7 +11,10 @@ from test_attend import MASKS, SIZES, assert_same_answers, dense, qkv, trees_and
 
 from softlookup.fused import attend, attending, explain_path
 from softlookup.fused.paths import PATHS
+from softlookup.fused.pieces import Piece, Plan
 from softlookup.fused.planning import plan_of_mask, plan_of_tensor
+from softlookup.fused.running import run
+from softlookup.fused.tiles import TensorTiles
 from softlookup.masks import (
     alibi,
     causal,
@@ -176,6 +179,16 @@ def test_every_kind_of_piece_gives_the_answers_and_gradients(kind):
     assert_same_answers(qkv(T, T, batch), mask)
 
 
+def test_a_query_that_is_empty_in_two_merged_pieces_stays_empty():
+    mask = torch.tensor([[1, 0, 0, 1], [0, 0, 0, 0], [0, 0, 1, 1]]).bool()[None, None]
+    pieces = (Piece(0, 3, ((0, 2),), "tile"), Piece(0, 3, ((2, 4),), "tile"))
+    q, k, v = (torch.randn(1, 1, T, 8, dtype=torch.float64) for T in (3, 4, 4))
+    output, lse = run(q, k, v, Plan(pieces, TensorTiles(mask), 3, 4, ""), 1.0)
+    scores = (q @ k.mT).masked_fill(~mask, -torch.inf)
+    torch.testing.assert_close(lse, scores.logsumexp(-1))
+    torch.testing.assert_close(output, scores.softmax(-1).nan_to_num(0.0) @ v)
+
+
 # Which plan is remembered
 
 
@@ -226,6 +239,7 @@ def test_every_way_of_the_table_is_taken(monkeypatch):
         attend(q, q, q, mask, empty_rows="zero")
     attend(q, q, q, dropout_p=0.1)
     attend(q, q[:, :, :0], q[:, :, :0], empty_rows="zero")
+    attend(q[:, :, :0], q, q)
     attend(*[q.to("meta")] * 3, sliding_window(3), empty_rows="zero")
     torch.vmap(lambda mask: attend(q, q, q, mask))(torch.ones(3, 20, 20, dtype=torch.bool))
     reachable = [way for way in PATHS if way.name != "CUDA"]  # test_cuda_paths.py
