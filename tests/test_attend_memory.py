@@ -67,3 +67,29 @@ def test_the_largest_result_sees_a_tensor_of_queries_by_keys():
     with LargestResult() as largest:
         attend(q, q, q, causal().dense(512, 512).float().requires_grad_()).sum().backward()
     assert largest.entries >= 512 * 512
+
+
+class WrittenTwice(TorchDispatchMode):
+    """Count operations in place, and those into views that show one number in memory several times."""
+
+    in_place = twice = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function._schema.name.endswith("_") and isinstance(args[0], torch.Tensor):
+            places = torch.zeros((), dtype=torch.int64)
+            for size, stride in zip(args[0].shape, args[0].stride(), strict=True):
+                places = places[..., None] + torch.arange(size) * stride
+            self.in_place += 1
+            self.twice += places.unique().numel() < places.numel()
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "mask", [sliding_window(9), sliding_window(150), sliding_window(40, "each side")], ids=repr
+)
+def test_no_number_is_written_twice_at_once_where_folded_pieces_share_keys(mask):
+    q, k, v = (torch.randn(1, 2, 600, 4, requires_grad=True) for _ in range(3))
+    with WrittenTwice() as written:
+        attend(q, k, v, mask).sum().backward()
+    assert written.in_place > 0
+    assert written.twice == 0
