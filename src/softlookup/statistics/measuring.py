@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softlookup.statistics.adding_up import Group
+from softlookup.statistics.adding_up import Cells, Group
 from softlookup.statistics.recovering import RowsOf, measure_rows, rows_allowed, scores_of_rows
 from softlookup.statistics.rows import Rows
 from softlookup.statistics.seen_keys import SeenKeys
 from softlookup.statistics.tiling import Block, Tile, Tiling, of_heads
-from softlookup.statistics.wanted import Grid, Wanted
+from softlookup.statistics.wanted import Wanted
 
 _LEAST = -80.0  # exp of less is slow: no normal float32; and 0 * -inf would be NaN
 _ALONE = 1 << 22  # entries of the rows that are measured again at a time
@@ -33,36 +33,53 @@ _TRUSTED = (0.5, 2.0)  # a sum of weights outside is no rounding: this lse is no
 class Measure:
     """The visitor that adds up; ``rows`` and ``pooled`` are there once all tiles were seen."""
 
-    def __init__(self, tiling: Tiling, wanted: Wanted, grid: Grid, lse: Tensor) -> None:
-        self.tiling, self.wanted, self.grid = tiling, wanted, grid
+    def __init__(self, tiling: Tiling, wanted: Wanted, cells: Cells, lse: Tensor) -> None:
+        self.tiling, self.wanted, self.cells = tiling, wanted, cells
         visible = tiling.seen.num_visible().expand(lse.shape)
-        self.lse = lse.masked_fill(visible == 0, -math.inf)  # [B, H, T_q]
+        empty = visible == 0
+        self._some_empty = bool(empty.any())
+        self.lse = (
+            lse.masked_fill(empty, -math.inf) if self._some_empty else lse
+        ).contiguous()  # [B, H, T_q]
         self.positions = tiling.seen.query_positions()
         self._ahead = int(self.positions[0]) - tiling.seen.shard.k_start if tiling.q_len else 0
         self._visible = visible.reshape(tiling.q.shape[:-1])  # [B * H_kv, group, T_q]
         self._all: dict[str, Tensor] = {}  # by field of Rows: [B * H_kv, group, T_q, ...]
         self._sums: dict[str, Tensor] = {}  # of the block at hand: [heads, group * queries, ...]
-        self._cells: list[Tensor] = []  # sums of w, w x and w x^2: each [heads, group * queries, cells]
-        self._apart = lse.new_empty(0)  # of the same shape
-        self._groups: list[Group] = []  # the same for each group of heads, as tiles come in
-        cell = torch.arange(grid.cell, dtype=tiling.scores.dtype, device=lse.device) - (grid.cell - 1) / 2
-        self._powers = torch.stack([torch.ones_like(cell), cell, cell * cell])  # [3, cell]
+        self._groups: list[Group] = []  # the same for each group of heads
+        self._added = lse.new_empty(0)  # of the block, over cells: [n, heads, group * queries, cells]
+        self._memory = lse.new_empty(0)
+        self._over_cell = cells.sums(lse)  # [n, columns of a cell]
         query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
-        self._pooled = cell.new_zeros(*self._visible.shape[:2], query_buckets, grid.buckets)
+        self._pooled = lse.new_zeros(*self._visible.shape[:2], query_buckets, cells.all_buckets)
         self._adding = Lock()  # blocks that end at the same time may share a bucket of queries
         self._forbidden: tuple[Block, slice, Tensor] | None = None
-        self._room = cell.new_empty(0)
-        totals = tiling.q.sum(dim=(1, 2, 3)) + tiling.keys.sum(dim=(1, 2))
-        self._has_infinite = ~totals.isfinite()  # [B * H_kv]: a sum is finite only where all numbers are
+        self._look_at_norms(empty.reshape(self._visible.shape))
+
+    def _look_at_norms(self, empty: Tensor) -> None:
+        """Find out which heads hold an inf or NaN, and whether any score can be too low: |q k| <= |q| |k|."""
+        of_q, of_k = self.tiling.norms()
+        self._has_infinite = ~(of_q.sum(dim=(1, 2)) + of_k.sum(dim=1)).isfinite()  # [B * H_kv]
+        self.too_low = True
+        if of_q.numel() and of_k.numel() and not self.wanted.top_k and not self.tiling.seen.adds:
+            depth = of_q * of_k.amax(dim=1)[:, None, None] + self.lse.view(of_q.shape)  # below 0, at most
+            if self._some_empty:
+                depth = depth.masked_fill(empty, 0.0)
+            self.too_low = not bool(depth.amax() < -_LEAST)
+
+    @property
+    def hidden(self) -> float:
+        """What stands in place of a hidden score."""
+        return -math.inf if self.too_low else _LEAST
 
     def begin(self, block: Block) -> None:
         """See ``Visitor``."""
         rows = (block.heads.stop - block.heads.start, self.tiling.group * block.queries)
-        cells = (block.columns.stop - block.columns.start) // self.grid.cell
-        zeros = self._powers.new_zeros
-        names = ["self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
-        sums = {name: zeros(rows) for name in names}
-        *self._cells, self._apart = room = self._room_for(*rows, cells)
+        cells = (block.columns.stop - block.columns.start) // self.cells.width
+        zeros = self._over_cell.new_zeros
+        names = ["w_log_w", "self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
+        sums = dict(zip(names, zeros(len(names), *rows), strict=True))
+        self._added = room = self._room(len(self._over_cell), *rows, cells)
         if self.wanted.exact_max:
             sums["max_score"] = zeros(rows) - math.inf
         if self.wanted.top_k:
@@ -70,16 +87,15 @@ class Measure:
             sums["top_keys"] = torch.full_like(sums["top_weights"], -1, dtype=torch.int64)
         self._sums = sums
         self._groups = [
-            Group({name: it[group] for name, it in sums.items()}, room[:3, group], block.columns.start)
-            for group in block.groups
+            Group({name: it[group] for name, it in sums.items()}, room[:, group]) for group in block.groups
         ]
 
-    def _room_for(self, *shape: int) -> Tensor:
-        """Return [4, heads, rows, cells] in memory that all blocks share: new pages cost time."""
-        entries = 4 * math.prod(shape)
-        if len(self._room) < entries:
-            self._room = self._room.new_empty(entries)
-        return self._room[:entries].view(4, *shape)
+    def _room(self, *shape: int) -> Tensor:
+        """Return room in memory that all blocks share: new pages cost time."""
+        entries = math.prod(shape)
+        if len(self._memory) < entries:
+            self._memory = self._memory.new_empty(entries)
+        return self._memory[:entries].view(shape)
 
     def see(self, tile: Tile) -> None:
         """See ``Visitor``."""
@@ -87,16 +103,16 @@ class Measure:
         log_weights, weights, cells = tile.sheet
         if self.wanted.top_k:
             self._keep_top(tile, group.sums["top_weights"], group.sums["top_keys"])
-        log_weights.clamp_min_(_LEAST)
+        if self.too_low:
+            log_weights.clamp_min_(_LEAST)
         if self.wanted.exact_max:
             largest = group.sums["max_score"]
             torch.maximum(largest, log_weights.amax(dim=-1), out=largest)
         torch.exp(log_weights, out=weights)
         self._keep_single(tile, group.sums)
-        group.reach(tile.columns.start, self.grid.cell)
-        group.cells.append(torch.mm(self._powers, cells))  # [3, heads * rows * cells]: w, w x and w x^2
-        group.reached = tile.columns.stop
-        group.w_log_w.append(log_weights.mul_(weights).sum(dim=-1))
+        first = (tile.columns.start - tile.block.columns.start) // self.cells.width
+        group.add(first, torch.mm(self._over_cell, cells))
+        group.sums["w_log_w"].add_(log_weights.mul_(weights).sum(dim=-1))
         if self.wanted.rule is not None:
             self._keep_forbidden(tile, self.wanted.rule, group.sums["forbidden_mass"])
 
@@ -134,9 +150,11 @@ class Measure:
 
     def end(self, block: Block) -> None:
         """See ``Visitor``."""
+        for group in self._groups:
+            group.reach(self._added.shape[-1])
         values = self._values(block)
         self._measure_again(block, values)
-        self._pool(block, values.pop("key_mass"))
+        self._pool(block, values.pop("share"))
         for name, value in values.items():
             part = self._part(name, block, value)
             part.copy_(value.view(part.shape))
@@ -149,87 +167,82 @@ class Measure:
         return self._all[name][block.heads, :, block.q_start : block.q_stop]
 
     def _values(self, block: Block) -> dict[str, Tensor]:
-        """From sums to the fields of Rows, [heads, group * queries, ...]; the sums over cells are used up."""
+        """From sums to the fields of Rows, and the share of a weight, [heads, group * queries, ...]."""
         sums = self._sums
-        for group in self._groups:
-            group.finish(block.columns.stop, self.grid.cell)
-        w_log_w = torch.cat([group.sum_of_w_log_w for group in self._groups])
         lse, visible = (
             it[block.heads, :, block.q_start : block.q_stop].flatten(1)
             for it in (self.lse.view(self._visible.shape), self._visible)
         )
-        mass = self._cells[0]  # [heads, rows, cells]
-        row_sum = mass.sum(dim=-1)
+        row_sum = self._added[0].sum(dim=-1)
         share = 1 / row_sum
         mean, variance = self._position(share)
+        start = block.columns.start + self.tiling.seen.shard.k_start - self.tiling.lead
         values = {
             "lse": lse,
             "row_sum": row_sum,
-            "entropy_nats": row_sum.log() - w_log_w * share,
-            "key_mean": mean + (self.tiling.seen.shard.k_start - self.tiling.lead + block.columns.start),
+            "entropy_nats": row_sum.log() - sums["w_log_w"] * share,
+            "key_mean": mean.add_(start),
             "key_variance": variance,
-            "key_mass": self._in_buckets(block, mass.mul_(share[..., None])),
+            "share": share,
         }
         named = ("self_mass", "first_mass", "forbidden_mass")
-        values |= {name: sums[name] * share for name in named if name in sums}
-        empty = visible == 0
-        if empty.any():  # what they took of keys that others see is no number of theirs
-            for name, value in values.items():
-                if name != "lse":
-                    value[empty] = 0
+        values |= {name: sums[name].mul_(share) for name in named if name in sums}
         if "max_score" in sums:
-            values["max_score"] = (sums["max_score"] + lse).masked_fill(empty, -math.inf)
+            values["max_score"] = sums["max_score"] + lse
         if "top_keys" in sums:
             missing = torch.arange(self.wanted.top_k, device=lse.device) >= visible[..., None]
             values["top_weights"] = (sums["top_weights"].exp() * share[..., None]).masked_fill(missing, 0.0)
             values["top_keys"] = sums["top_keys"].masked_fill(missing, -1)
+        if self._some_empty:
+            self._clear(values, visible == 0)
         return values
+
+    def _clear(self, values: dict[str, Tensor], empty: Tensor) -> None:
+        """Take from queries without keys the weight they took of keys that others see."""
+        self._added[:, empty] = 0
+        for name, value in values.items():
+            if name == "max_score":
+                value[empty] = -math.inf
+            elif name not in ("lse", "top_keys"):
+                value[empty] = 0
 
     def _position(self, share: Tensor) -> tuple[Tensor, Tensor]:
         """[heads, rows] -> mean and variance of the key, counted from the first column of the block.
 
-        The variance is the sum of w (m + x - mean)^2, for the middle m of a cell; the sums of w x and w x^2
-        are used up.
+        The variance is the sum of w (m + x - mean)^2, for the middle m of a cell.
         """
-        mass, first, second = self._cells
-        middles = torch.arange(mass.shape[-1], device=mass.device, dtype=mass.dtype) * self.grid.cell
-        middles += (self.grid.cell - 1) / 2
-        mean = ((mass @ middles) + first.sum(dim=-1)) * share
-        apart = torch.sub(middles, mean[..., None], out=self._apart)
-        second.addcmul_(apart, first.mul_(2).addcmul_(apart, mass))
-        return mean, (second.sum(dim=-1) * share).clamp_(min=0)
+        mass, first, second = self._added[:3]
+        middles = torch.arange(mass.shape[-1], device=mass.device, dtype=mass.dtype) * self.cells.width
+        middles += (self.cells.width - 1) / 2
+        mean = ((mass @ middles) + first.sum(dim=-1)).mul_(share)
+        apart = middles - mean[..., None]
+        second.addcmul_(apart, first.mul_(2).addcmul_(apart, mass))  # used up
+        return mean, second.sum(dim=-1).mul_(share).clamp_(min=0)
 
-    def _buckets(self, block: Block) -> tuple[slice, tuple[int, int]]:
-        """Return the buckets of keys that the block touches, and how many cells they have beside its own."""
-        cell, cells = self.grid.cell, self.grid.cells
-        before = self.tiling.seen.shard.k_start // cell
-        first, stop = (before + column // cell for column in (block.columns.start, block.columns.stop))
-        buckets = slice(first // cells, -(-stop // cells))
-        return buckets, (first - buckets.start * cells, buckets.stop * cells - stop)
+    def _masses(self) -> Tensor:
+        """Sums of w: [buckets of a cell, heads, group * queries, cells]."""
+        return self._added[3:] if self.cells.buckets > 1 else self._added[:1]
 
-    def _in_buckets(self, block: Block, mass: Tensor) -> Tensor:
-        """[..., cells of the block] -> [..., buckets that it touches]."""
-        cells = self.grid.cells
-        return (
-            mass
-            if cells == 1
-            else torch.unflatten(pad(mass, self._buckets(block)[1]), -1, (-1, cells)).sum(dim=-1)
-        )
+    def _first_cell(self, block: Block) -> int:
+        """Count cells from key 0 of all."""
+        return (self.tiling.seen.shard.k_start + block.columns.start) // self.cells.width
 
-    def _pool(self, block: Block, mass: Tensor) -> None:
-        """Add the masses of the block's buckets, [heads, group * queries, buckets], to the map."""
-        buckets, _ = self._buckets(block)
-        group, queries = self._visible.shape[1], block.queries
-        by_query = mass.view(mass.shape[0], group, queries, mass.shape[-1])
+    def _pool(self, block: Block, share: Tensor) -> None:
+        """Add the masses of the block's buckets, times the share of each row, to the map."""
+        masses, start = self._masses(), self._first_cell(block)
+        by_query = masses.view(*masses.shape[:2], self._visible.shape[1], block.queries, masses.shape[-1])
+        share = share.view(by_query.shape[1:-1])
+        buckets = self.cells.touched(start, start + masses.shape[-1])
         if self.wanted.key_mass:
-            self._part("key_mass", block, mass, self.grid.buckets)[..., buckets] = by_query
-        if not by_query.numel():
+            key_mass = self.cells.in_buckets(by_query * share[..., None], start)
+            self._part("key_mass", block, key_mass, self.cells.all_buckets)[..., buckets] = key_mass
+        if not masses.numel():
             return
         width = self.wanted.query_bucket
         first, stop = block.q_start // width, (block.q_stop - 1) // width + 1
-        rows = torch.arange(block.q_start, block.q_stop, device=mass.device) // width
-        is_in = (rows == torch.arange(first, stop, device=mass.device)[:, None]).to(mass.dtype)
-        sums = is_in @ by_query
+        rows = torch.arange(block.q_start, block.q_stop, device=share.device) // width
+        is_in = rows == torch.arange(first, stop, device=share.device)[:, None]
+        sums = self.cells.in_buckets((is_in * share[..., None, :]) @ by_query, start)
         with self._adding:
             self._pooled[block.heads, :, first:stop, buckets] += sums
 
@@ -245,7 +258,11 @@ class Measure:
         at_once = max(1, _ALONE // max(1, self.tiling.k_len))
         for head, member in wrong.any(dim=-1).nonzero().tolist():
             for queries in torch.split(wrong[head, member].nonzero()[:, 0], at_once):
-                for name, value in self._alone(block, head, member, queries).items():
+                again = self._alone(block, head, member, queries)
+                of_block = member * block.queries + queries
+                self._masses()[:, head, of_block] = again.pop("masses")
+                values["share"][head, of_block] = 1
+                for name, value in again.items():
                     if name in ("nan_count", "inf_count"):
                         self._part(name, block, value, *value.shape[1:])[head, member, queries] = value
                     elif name in values:
@@ -272,9 +289,9 @@ class Measure:
         )
         behind = tiling.keys.shape[-1] - tiling.lead - tiling.k_len
         columns = pad(weights, (tiling.lead, behind))[:, block.columns]
-        values["key_mass"] = self._in_buckets(
-            block, torch.unflatten(columns, -1, (-1, self.grid.cell)).sum(dim=-1)
-        )
+        cells = torch.unflatten(columns, -1, (-1, self.cells.width)) @ self._over_cell.t()
+        masses = cells[..., 3:] if self.cells.buckets > 1 else cells[..., :1]
+        values["masses"] = masses.movedim(-1, 0)  # [buckets of a cell, queries, cells]
         if wanted.rule is not None:
             fine = rows_allowed(wanted.rule, at, tiling.k_len).expand(weights.shape)
             values["forbidden_mass"] = weights.masked_fill(fine, 0.0).sum(dim=-1)

@@ -134,6 +134,11 @@ class SeenKeys:
         i, j = self._positions(rows, keys)
         return _of_sample(hides._on(i, j, self.shard.q_total, self.shard.k_total), sample)
 
+    @property
+    def adds(self) -> bool:
+        """Whether anything is added to the scores."""
+        return isinstance(self.mask, (Tensor, Bias))
+
     def added(self, sample: int, rows: Tensor, keys: slice) -> Tensor | None:
         """Return floats [1 or H, n or 1, keys] that are added to the scaled scores, or None."""
         if isinstance(self.mask, Tensor):

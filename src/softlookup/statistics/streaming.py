@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from softlookup.statistics.adding_up import Cells
 from softlookup.statistics.measuring import Measure
 from softlookup.statistics.reading import Scores
 from softlookup.statistics.rows import Rows
@@ -25,20 +26,22 @@ def statistics_of_scores(scores: Scores, wanted: Wanted, lse: Tensor | None = No
     lse: [B, H, T_q] log-sum-exp of the scaled visible scores; None: one more pass finds it
     Returns: rows, and the sums [B, H, query buckets, key buckets]
     """
-    grid = Grid.of(scores.seen.shard.k_total, wanted.key_buckets)
+    cells = Cells.of(Grid.of(scores.seen.shard.k_total, wanted.key_buckets))
     with torch.autocast(scores.q.device.type, enabled=False):
-        tiling = Tiling(scores, step=grid.cell)
+        tiling = Tiling(scores, step=cells.width)
         if lse is None:
             normalizer = _LogSumExp(tiling)
             tiling.run(normalizer)
             lse = normalizer.lse
-        measure = Measure(tiling, wanted, grid, lse.detach().to(scores.dtype).reshape(scores.q.shape[:-1]))
+        measure = Measure(tiling, wanted, cells, lse.detach().to(scores.dtype).reshape(scores.q.shape[:-1]))
         tiling.run(measure, measure.lse)
     return measure.rows(), measure.pooled
 
 
 class _LogSumExp:
     """log sum exp of every row."""
+
+    hidden = -math.inf
 
     def __init__(self, tiling: Tiling) -> None:
         q = tiling.q  # [B * H_kv, group, T_q, d]

@@ -78,7 +78,14 @@ class Tile(NamedTuple):
 
 
 class Visitor(Protocol):
-    """What is done with the scores. Each thread has a copy, made before the first block."""
+    """What is done with the scores. Each thread has a copy, made before the first block.
+
+    hidden: what it finds in place of a hidden score: -inf, or what is as good
+    """
+
+    @property
+    def hidden(self) -> float:
+        """See above."""
 
     def begin(self, block: Block) -> None:
         """Prepare for the tiles of these queries."""
@@ -95,7 +102,7 @@ class Covering:
     """What a mask does to the scores of a tile, for all its heads.
 
     added: floats [1 or H, queries or 1, columns], or None
-    ceilings: (columns, floats [1 or H, queries or 1, columns]): inf where a key is seen, -inf elsewhere
+    ceilings: (columns, floats [1 or H, queries or 1, columns]): inf where a key is seen
     """
 
     added: Tensor | None
@@ -163,13 +170,19 @@ class Tiling:
 
         share_out(blocks, start)
 
+    def norms(self) -> tuple[Tensor, Tensor]:
+        """Return the lengths of the scaled queries [B * H_kv, group, T_q] and of the keys [B * H_kv, T_k]."""
+        dtype, norm = self.scores.dtype, torch.linalg.vector_norm
+        keys = self.scores.k.flatten(0, 1)
+        return norm(self.q, dim=-1, dtype=dtype) * abs(self.scores.scale), norm(keys, dim=-1, dtype=dtype)
+
     def _show(self, visitor: Visitor, block: Block, offsets: Tensor | None) -> None:
         """Show the tiles of one block."""
         visitor.begin(block)
         queries, keys = self._queries(block, offsets), self.keys[block.heads]
         pairs = [(queries[group], keys[group]) for group in block.groups]
         for columns, common in self._columns(block):
-            covering = self._covering(block, columns, common)
+            covering = self._covering(block, columns, common, visitor.hidden)
             width = columns.stop - columns.start
             for group, (q, k) in enumerate(pairs if covering is not None else ()):
                 sheet = self._sheet(q.shape[0], q.shape[1], width)
@@ -225,7 +238,7 @@ class Tiling:
             for first in range(start, done, block.width):
                 yield slice(first, min(first + block.width, done)), common
 
-    def _covering(self, block: Block, columns: slice, common: slice) -> Covering | None:
+    def _covering(self, block: Block, columns: slice, common: slice, hidden: float) -> Covering | None:
         """Return what the mask does to some columns, or None when no query of the block sees any of them."""
         width = columns.stop - columns.start
         low, high = (min(max(end - columns.start, 0), width) for end in (common.start, common.stop))
@@ -240,7 +253,8 @@ class Tiling:
             if low >= high and not seen.any():
                 return None
             if not seen.all():
-                ceilings.append((part, (seen.to(self.keys.dtype) - 0.5).mul_(math.inf)))
+                ceiling = torch.full(seen.shape, math.inf, dtype=self.keys.dtype, device=seen.device)
+                ceilings.append((part, ceiling.masked_fill_(~seen, hidden)))
         return Covering(self.of_mask(self.seen.added, 0.0, block, columns), tuple(ceilings))
 
     def of_mask(
