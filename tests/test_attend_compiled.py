@@ -156,7 +156,8 @@ def test_the_operators_keep_the_promises_that_a_compiler_relies_on(mask, layout)
         look_up_numbered_backward: (output, q, k, v, output, lse, mask.number, 0.3),
     }
     for operator, inputs in calls.items():
-        torch.library.opcheck(operator, inputs)
+        if layout == "heads last":  # the layout of a model; slow
+            torch.library.opcheck(operator, inputs)
         real = operator(*inputs)
         with torch._subclasses.FakeTensorMode() as mode:
             fake = operator(*(mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs))

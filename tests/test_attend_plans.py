@@ -67,20 +67,22 @@ def shown_by(plan, batch=B, heads=H):
     return shown, computed
 
 
-def assert_covers(mask, q_len, k_len):
+def assert_covers(mask, q_len, k_len, batch=B, heads=H):
     """Hold a plan against the dense mask, and against what it says of itself."""
-    plan = plan_of(mask, q_len, k_len)
+    plan = plan_of(mask, q_len, k_len, batch=batch, heads=heads)
     allowed = mask if isinstance(mask, torch.Tensor) else mask.dense(q_len, k_len)
-    allowed = (allowed if allowed.dtype == torch.bool else allowed != -torch.inf).expand(B, H, q_len, k_len)
-    shown, computed = shown_by(plan)
+    allowed = (allowed if allowed.dtype == torch.bool else allowed != -torch.inf).expand(
+        batch, heads, q_len, k_len
+    )
+    shown, computed = shown_by(plan, batch, heads)
     assert torch.equal(shown, allowed.long()), "every visible pair is shown once, no hidden one ever"
-    assert (computed.sum(dim=(0, 2, 3)) == plan.logits(B)).all()
-    path = explain_path(mask, q_len=q_len, k_len=k_len, batch=B, heads=H)
+    assert (computed.sum(dim=(0, 2, 3)) == plan.logits(batch)).all()
+    path = explain_path(mask, q_len=q_len, k_len=k_len, batch=batch, heads=heads)
     if path.name in ("pieces", "read tensor"):
-        assert path.logits == plan.logits(B)
+        assert path.logits == plan.logits(batch)
     if (allowed == allowed[:, :1]).all():
         assert path.visible == int(allowed[:, 0].sum())
-    assert path.possible == B * q_len * k_len
+    assert path.possible == batch * q_len * k_len
 
 
 @pytest.mark.parametrize("corner", ["top-left", "bottom-right"])
@@ -107,7 +109,7 @@ def test_a_plan_of_a_tensor_shows_every_visible_pair_once(kind, shape):
 
 def test_wide_bands_are_covered_too():
     for mask in (sliding_window(1100), ~sliding_window(1100), sliding_window(1024, corner="bottom-right")):
-        assert_covers(mask, 1700, 1800)
+        assert_covers(mask, 1700, 1800, batch=1, heads=1)
 
 
 # What a plan is made of
