@@ -79,8 +79,8 @@ def _check_kinds(tensors: dict[str, Tensor]) -> None:
                 hint=f"{name}.float()",
             )
     for what in ("dtype", "device"):
-        found = {name: str(getattr(tensor, what)) for name, tensor in tensors.items()}
-        if len(set(found.values())) > 1:
+        found = {name: getattr(tensor, what) for name, tensor in tensors.items()}
+        if not found["q"] == found["k"] == found["v"]:
             raise SoftlookupError(
                 f"{_DOING} q, k and v differ in {what}.",
                 expected=f"one {what} for all three",

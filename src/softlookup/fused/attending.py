@@ -98,7 +98,8 @@ def _found(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -> 
     problem = _problem(asked, mask, with_lse=with_lse)
     way, _ = choose(problem)
     output, lse = way.compute(problem)
-    output = output[..., : asked.v.shape[-1]]
+    if output.shape[-1] != asked.v.shape[-1]:
+        output = output[..., : asked.v.shape[-1]]
     if asked.q.dim() == 4:
         return output, lse
     rows = asked.q.shape[:-1]

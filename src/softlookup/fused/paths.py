@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -32,8 +31,7 @@ Found: TypeAlias = tuple[Tensor, Tensor | None]
 _MOSTLY_VISIBLE = 0.85  # a dense mask that shows so much of its blocks gains nothing from leaving blocks out
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One call of attend, after its inputs were checked: four axes, one dtype, d_v == d_head on a CPU.
 
     q: [B, H, T_q, d]   k, v: [B, H_kv, T_k, d]
@@ -264,20 +262,18 @@ def choose(problem: Problem) -> tuple[Way, str]:
 
     Raises: SoftlookupError when the mask is for another number of samples or heads.
     """
-    if (
-        isinstance(problem.mask, (Mask, Bias)) and not torch.compiler.is_compiling()
-    ):  # else the operator does it
-        check_batch_and_heads(problem.mask, problem.q)
     for way in PATHS:
         reason = way.reason(problem)
         if reason is not None:
+            if way.compute is not _by_flag and not torch.compiler.is_compiling():  # there the operator looks
+                check_batch_and_heads(problem.mask, problem.q)
             return way, reason
     raise AssertionError("the last way takes every problem")
 
 
 def is_mapped(x: Tensor) -> bool:
     """Say whether vmap runs over a tensor, also below gradients that are taken inside of it."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is None:
         return False
     while torch._C._functorch.is_gradtrackingtensor(x):
         x = torch._C._functorch.get_unwrapped(x)

@@ -36,11 +36,13 @@ def plan_of_mask(mask: Mask | Bias, q: Tensor, k: Tensor, *, empty_rows_allowed:
     return plan
 
 
-def check_batch_and_heads(mask: Mask | Bias, q: Tensor) -> None:
-    """Refuse a mask that is for another number of samples or heads.
+def check_batch_and_heads(mask: Mask | Bias | Tensor | None, q: Tensor) -> None:
+    """Refuse a mask that is for another number of samples or heads; tensors were looked at when read.
 
     Raises: SoftlookupError with both numbers.
     """
+    if not isinstance(mask, (Mask, Bias)):
+        return
     for axis, size in zip(("B", "H"), q.shape, strict=False):
         if mask.sizes[axis] not in (None, size):
             raise SoftlookupError(
