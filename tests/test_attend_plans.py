@@ -169,7 +169,7 @@ KINDS = {
     "mirrored": (some_piece(lambda piece: piece.shape == "mirrored"), ~causal(), 300),
     "several runs": (some_piece(lambda piece: len(piece.runs) > 1), sliding_window(3) | padding(4), 300),
     "empty rows": (lambda plan: not plan.covers(1), ~causal() & padding(200), 300),
-    "blocks": (lambda plan: "no known structure" in plan.reason, dilated(9, 3), 300),
+    "blocks": (lambda plan: "of its blocks of 128" in plan.reason, dilated(9, 3), 300),
 }
 
 
@@ -255,8 +255,8 @@ def test_every_way_of_the_table_is_taken(monkeypatch):
         (causal(), "causal flag", "is_causal"),
         (causal("bottom-right"), "causal flag", "both corners are one"),
         (sliding_window(9), "pieces", "few runs of keys"),
-        (dilated(3, 2), "pieces", "no known structure"),
-        (alibi(H), "pieces", "no known structure"),
+        (dilated(3, 2), "pieces", "of its blocks of 128"),
+        (alibi(H), "pieces", "of its blocks of 128"),
         (causal().dense(300, 300), "read tensor", "few runs of keys"),
         (torch.rand(300, 300) < 0.5, "whole mask", "a mask tensor"),
         (torch.zeros(300, 300, requires_grad=True), "whole mask", "needs a gradient"),

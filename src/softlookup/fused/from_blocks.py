@@ -31,7 +31,7 @@ def plan_of_blocks(occupancy: Occupancy, tiles: Tiles, q_len: int, *, maskless: 
     for sample in range(samples):
         mine = (sample,) if samples > 1 else None
         pieces += _joined(_blocks_of(together, sample, q_len, maskless), mine)
-    reason = f"no known structure; {together.share:.0%} of the blocks of {occupancy.block} show anything"
+    reason = f"{together.share:.0%} of its blocks of {occupancy.block} show anything"
     return Plan(tuple(pieces), tiles, q_len, occupancy.k_len, reason)
 
 

@@ -124,10 +124,7 @@ def _stretch_pieces(first: Tensor, stop: Tensor, layer: int) -> Iterator[Piece]:
 
 def _growing(part: Stretch, first: int, stop: int, layer: int) -> Iterator[Piece]:
     """Each query sees one key more than the one before: a triangle, beside keys that all of them see."""
-    empty = max(0, first - stop + 1)  # leading rows that see nothing
-    start, rows, stop = part.start + empty, part.stop - part.start - empty, stop + empty
-    if rows <= 0:
-        return
+    start, rows = part.start, part.stop - part.start
     shared = stop - 1 - first  # keys before the triangle
     if shared and rows < _FEW_ROWS:
         yield Piece(start, rows, ((first, stop - 1 + rows),), "tile", layer=layer)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softlookup.masks.algebra import Mask
+from softlookup.masks.algebra import AnyOf, Mask
 from softlookup.masks.discover import rule_file
 from softlookup.masks.numbered import Numbered
 from softlookup.terms import SoftlookupError
@@ -83,4 +83,7 @@ class Bias(Numbered):
     __rand__ = __and__
 
     def __repr__(self) -> str:
-        return self.spelled if self.mask is None else f"{self.spelled} & {self.mask!r}"
+        if self.mask is None:
+            return self.spelled
+        shown = f"({self.mask!r})" if isinstance(self.mask, AnyOf) else repr(self.mask)
+        return f"{self.spelled} & {shown}"

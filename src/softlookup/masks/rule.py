@@ -94,6 +94,6 @@ def spelled_rule(name: str, spelled: str, /, **parameters: Any) -> Rule:
     return Rule(name, rule_file(name).complete(parameters), spelled)
 
 
-def _call(function: str, *arguments: str, **named: Any) -> str:
+def _call(function: str, /, *arguments: str, **named: Any) -> str:
     shown = (f"{name}={shape_of(v) if isinstance(v, Tensor) else repr(v)}" for name, v in named.items())
     return f"{function}({', '.join([*arguments, *shown])})"
