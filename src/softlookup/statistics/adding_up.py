@@ -1,4 +1,4 @@
-"""Sums over tiles: what a pass has added up so far for the same heads and queries, in cells of some columns."""
+"""Sums over tiles, in cells of some columns: what a pass has added up for a block of queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CELL = 64  # columns at most, whose positions are counted from one middle
 class Cells:
     """How columns are added up: a cell is a part of a bucket of the pooled map, or holds several of them.
 
-    Short sequences have narrow buckets. Then few and wide cells are cheaper, with a sum for each bucket inside.
+    Short sequences have narrow buckets. Then few, wide cells are cheaper, with a sum for each bucket in them.
 
     width: columns of a cell; buckets: how many a cell holds; of_bucket: cells in one bucket; one of both is 1
     """
@@ -65,27 +65,44 @@ class Cells:
         return torch.unflatten(pad(masses[0], beside), -1, (-1, self.of_bucket)).sum(dim=-1)
 
 
-@dataclass
-class Group:
-    """What tiles of the same heads and queries have added up so far.
+class Added:
+    """What the tiles of a block have added up so far.
 
-    sums: by name, [heads, rows, ...]; room: where the sums over cells go, [n, heads, rows, cells]
-    reached: up to where it is filled
+    Tiles of the same columns, of one group of heads after the other, make a step: their sums lie beside each
+    other, and get to their place by one copy.
     """
 
-    sums: dict[str, Tensor]
-    room: Tensor
-    reached: int = 0
+    def __init__(self, room: Tensor, step: Tensor, heads_at_once: int) -> None:
+        """Take room for all cells, [n, heads, rows, cells], and as much for those of a step, [entries]."""
+        self.cells, self._memory, self._at_once = room, step, heads_at_once
+        self.w_log_w = room.new_zeros(room.shape[1:3])
+        self._w_log_w_of_step = torch.empty_like(self.w_log_w)
+        self._w_log_w_parts = torch.split(self._w_log_w_of_step, heads_at_once)
+        self._parts: tuple[Tensor, ...] = ()
+        self._reached = 0
+
+    def begin_step(self, cells: int) -> None:
+        """Make room for the sums over so many cells."""
+        number, heads, rows = self.cells.shape[:3]
+        columns = heads * rows * cells
+        self._step = self._memory[: number * columns].view(number, columns)
+        self._parts = torch.split(self._step, self._at_once * rows * cells, dim=1)
+
+    def add(self, group: int, over_cell: Tensor, weights: Tensor, w_log_w: Tensor) -> None:
+        """Add up a tile: weights [columns of a cell, heads * rows * cells], w log w as they lie."""
+        torch.mm(over_cell, weights, out=self._parts[group])
+        torch.sum(w_log_w, dim=-1, out=self._w_log_w_parts[group])
+
+    def end_step(self, first: int) -> None:
+        """Put the sums over the cells from the first on in their place."""
+        self.reach(first)
+        self.w_log_w += self._w_log_w_of_step
+        sums = self._step.view(*self.cells.shape[:3], -1)
+        self._reached = first + sums.shape[-1]
+        self.cells[..., first : self._reached] = sums
 
     def reach(self, cell: int) -> None:
         """Fill in zeros for the cells that no query sees, up to this one."""
-        if cell > self.reached:
-            self.room[..., self.reached : cell] = 0
-            self.reached = cell
-
-    def add(self, first: int, sums: Tensor) -> None:
-        """Put the sums over the cells from the first on, [n, heads * rows * cells], in their place."""
-        self.reach(first)
-        sums = sums.view(*self.room.shape[:3], -1)
-        self.reached = first + sums.shape[-1]
-        self.room[..., first : self.reached] = sums
+        if cell > self._reached:
+            self.cells[..., self._reached : cell] = 0
+            self._reached = cell

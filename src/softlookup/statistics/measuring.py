@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softlookup.statistics.adding_up import Cells, Group
+from softlookup.statistics.adding_up import Added, Cells
 from softlookup.statistics.recovering import RowsOf, measure_rows, rows_allowed, scores_of_rows
 from softlookup.statistics.rows import Rows
 from softlookup.statistics.seen_keys import SeenKeys
@@ -46,8 +46,9 @@ class Measure:
         self._visible = visible.reshape(tiling.q.shape[:-1])  # [B * H_kv, group, T_q]
         self._all: dict[str, Tensor] = {}  # by field of Rows: [B * H_kv, group, T_q, ...]
         self._sums: dict[str, Tensor] = {}  # of the block at hand: [heads, group * queries, ...]
-        self._groups: list[Group] = []  # the same for each group of heads
-        self._added = lse.new_empty(0)  # of the block, over cells: [n, heads, group * queries, cells]
+        self._of_group: list[dict[str, Tensor]] = []  # the same for each group of heads
+        self._added: Added
+        self._apart = lse.new_empty(0)  # room of the shape of one of them
         self._memory = lse.new_empty(0)
         self._over_cell = cells.sums(lse)  # [n, columns of a cell]
         query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
@@ -77,18 +78,19 @@ class Measure:
         rows = (block.heads.stop - block.heads.start, self.tiling.group * block.queries)
         cells = (block.columns.stop - block.columns.start) // self.cells.width
         zeros = self._over_cell.new_zeros
-        names = ["w_log_w", "self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
+        names = ["self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
         sums = dict(zip(names, zeros(len(names), *rows), strict=True))
-        self._added = room = self._room(len(self._over_cell), *rows, cells)
+        number = len(self._over_cell)
+        room = self._room(2 * number + 1, *rows, cells)
+        self._apart = room[-1]
+        self._added = Added(room[:number], room[number:-1].flatten(), block.groups[0].stop)
         if self.wanted.exact_max:
             sums["max_score"] = zeros(rows) - math.inf
         if self.wanted.top_k:
             sums["top_weights"] = zeros(*rows, self.wanted.top_k) - math.inf
             sums["top_keys"] = torch.full_like(sums["top_weights"], -1, dtype=torch.int64)
         self._sums = sums
-        self._groups = [
-            Group({name: it[group] for name, it in sums.items()}, room[:, group]) for group in block.groups
-        ]
+        self._of_group = [{name: it[group] for name, it in sums.items()} for group in block.groups]
 
     def _room(self, *shape: int) -> Tensor:
         """Return room in memory that all blocks share: new pages cost time."""
@@ -99,22 +101,24 @@ class Measure:
 
     def see(self, tile: Tile) -> None:
         """See ``Visitor``."""
-        group = self._groups[tile.group]
+        sums = self._of_group[tile.group]
         log_weights, weights, cells = tile.sheet
+        if tile.group == 0:
+            self._added.begin_step((tile.columns.stop - tile.columns.start) // self.cells.width)
         if self.wanted.top_k:
-            self._keep_top(tile, group.sums["top_weights"], group.sums["top_keys"])
+            self._keep_top(tile, sums["top_weights"], sums["top_keys"])
         if self.too_low:
             log_weights.clamp_min_(_LEAST)
         if self.wanted.exact_max:
-            largest = group.sums["max_score"]
+            largest = sums["max_score"]
             torch.maximum(largest, log_weights.amax(dim=-1), out=largest)
         torch.exp(log_weights, out=weights)
-        self._keep_single(tile, group.sums)
-        first = (tile.columns.start - tile.block.columns.start) // self.cells.width
-        group.add(first, torch.mm(self._over_cell, cells))
-        group.sums["w_log_w"].add_(log_weights.mul_(weights).sum(dim=-1))
+        self._keep_single(tile, sums)
+        self._added.add(tile.group, self._over_cell, cells, log_weights.mul_(weights))
         if self.wanted.rule is not None:
-            self._keep_forbidden(tile, self.wanted.rule, group.sums["forbidden_mass"])
+            self._keep_forbidden(tile, self.wanted.rule, sums["forbidden_mass"])
+        if tile.group == len(self._of_group) - 1:
+            self._added.end_step((tile.columns.start - tile.block.columns.start) // self.cells.width)
 
     def _keep_single(self, tile: Tile, mine: dict[str, Tensor]) -> None:
         """Note the weights on key 0 and on the key at each query's own position, where the tile has them."""
@@ -150,8 +154,7 @@ class Measure:
 
     def end(self, block: Block) -> None:
         """See ``Visitor``."""
-        for group in self._groups:
-            group.reach(self._added.shape[-1])
+        self._added.reach(self._added.cells.shape[-1])
         values = self._values(block)
         self._measure_again(block, values)
         self._pool(block, values.pop("share"))
@@ -173,14 +176,14 @@ class Measure:
             it[block.heads, :, block.q_start : block.q_stop].flatten(1)
             for it in (self.lse.view(self._visible.shape), self._visible)
         )
-        row_sum = self._added[0].sum(dim=-1)
+        row_sum = self._added.cells[0].sum(dim=-1)
         share = 1 / row_sum
         mean, variance = self._position(share)
         start = block.columns.start + self.tiling.seen.shard.k_start - self.tiling.lead
         values = {
             "lse": lse,
             "row_sum": row_sum,
-            "entropy_nats": row_sum.log() - sums["w_log_w"] * share,
+            "entropy_nats": row_sum.log() - self._added.w_log_w * share,
             "key_mean": mean.add_(start),
             "key_variance": variance,
             "share": share,
@@ -199,7 +202,7 @@ class Measure:
 
     def _clear(self, values: dict[str, Tensor], empty: Tensor) -> None:
         """Take from queries without keys the weight they took of keys that others see."""
-        self._added[:, empty] = 0
+        self._added.cells[:, empty] = 0
         for name, value in values.items():
             if name == "max_score":
                 value[empty] = -math.inf
@@ -211,38 +214,40 @@ class Measure:
 
         The variance is the sum of w (m + x - mean)^2, for the middle m of a cell.
         """
-        mass, first, second = self._added[:3]
+        mass, first, second = self._added.cells[:3]
         middles = torch.arange(mass.shape[-1], device=mass.device, dtype=mass.dtype) * self.cells.width
         middles += (self.cells.width - 1) / 2
         mean = ((mass @ middles) + first.sum(dim=-1)).mul_(share)
-        apart = middles - mean[..., None]
+        apart = torch.sub(middles, mean[..., None], out=self._apart)
         second.addcmul_(apart, first.mul_(2).addcmul_(apart, mass))  # used up
         return mean, second.sum(dim=-1).mul_(share).clamp_(min=0)
 
     def _masses(self) -> Tensor:
         """Sums of w: [buckets of a cell, heads, group * queries, cells]."""
-        return self._added[3:] if self.cells.buckets > 1 else self._added[:1]
+        return self._added.cells[3:] if self.cells.buckets > 1 else self._added.cells[:1]
 
     def _first_cell(self, block: Block) -> int:
         """Count cells from key 0 of all."""
-        return (self.tiling.seen.shard.k_start + block.columns.start) // self.cells.width
+        start: int = self.tiling.seen.shard.k_start + block.columns.start
+        return start // self.cells.width
 
     def _pool(self, block: Block, share: Tensor) -> None:
         """Add the masses of the block's buckets, times the share of each row, to the map."""
         masses, start = self._masses(), self._first_cell(block)
-        by_query = masses.view(*masses.shape[:2], self._visible.shape[1], block.queries, masses.shape[-1])
-        share = share.view(by_query.shape[1:-1])
+        by_query = (*masses.shape[1:2], self._visible.shape[1], block.queries)  # [heads, group, queries]
         buckets = self.cells.touched(start, start + masses.shape[-1])
+        key_mass = self.cells.in_buckets(masses, start).reshape(*by_query, buckets.stop - buckets.start)
+        share = share.view(by_query)
         if self.wanted.key_mass:
-            key_mass = self.cells.in_buckets(by_query * share[..., None], start)
-            self._part("key_mass", block, key_mass, self.cells.all_buckets)[..., buckets] = key_mass
-        if not masses.numel():
+            kept = self._part("key_mass", block, key_mass, self.cells.all_buckets)
+            torch.mul(key_mass, share[..., None], out=kept[..., buckets])
+        if not key_mass.numel():
             return
         width = self.wanted.query_bucket
         first, stop = block.q_start // width, (block.q_stop - 1) // width + 1
         rows = torch.arange(block.q_start, block.q_stop, device=share.device) // width
         is_in = rows == torch.arange(first, stop, device=share.device)[:, None]
-        sums = self.cells.in_buckets((is_in * share[..., None, :]) @ by_query, start)
+        sums = (is_in * share[..., None, :]) @ key_mass
         with self._adding:
             self._pooled[block.heads, :, first:stop, buckets] += sums
 

@@ -123,8 +123,8 @@ class SeenKeys:
         rows: int64 [n] queries at hand; keys: which of the keys at hand
         """
         if self.spans is not None:
-            first, stop = (end[..., None] for end in self._ends(sample, rows))  # [layers, n, 1]
-            j = torch.arange(keys.start, keys.stop)
+            first, stop = (end[..., None].int() for end in self._ends(sample, rows))  # [layers, n, 1]
+            j = torch.arange(keys.start, keys.stop, dtype=torch.int32)  # compared in half the time of int64
             seen = (j >= first) & (j < stop)
             return (seen if len(seen) == 1 else seen.any(dim=0, keepdim=True)).to(self.device)
         if isinstance(self.mask, Tensor):

@@ -145,10 +145,12 @@ class Tiling:
         self.group = heads // self.kv_heads
         self.q = torch.unflatten(q, 1, (self.kv_heads, self.group)).flatten(0, 1)  # [B * H_kv, group, T_q, d]
         columns = math.ceil((self.lead + self.k_len) / step) * step
-        keys = k.new_zeros(self.batch * self.kv_heads, columns, width + 1, dtype=self.scores.dtype)
+        keys = k.new_empty(self.batch * self.kv_heads, columns, width + 1, dtype=self.scores.dtype)
+        keys[:, : self.lead] = keys[:, self.lead + self.k_len :] = 0
         keys[:, self.lead : self.lead + self.k_len, :width] = k.flatten(0, 1)
         keys[..., width] = 1
         self.keys = keys.transpose(1, 2)
+        self._q_room = self.keys.new_empty(0)
         self._buffers = self.keys.new_empty(2, 0)
         self._sheets: dict[tuple[int, ...], Sheet] = {}
 
@@ -180,13 +182,17 @@ class Tiling:
         """Show the tiles of one block."""
         visitor.begin(block)
         queries, keys = self._queries(block, offsets), self.keys[block.heads]
-        pairs = [(queries[group], keys[group]) for group in block.groups]
+        q_groups = [queries[group] for group in block.groups]
+        at_once = block.groups[0].stop if block.groups else 1
         for columns, common in self._columns(block):
             covering = self._covering(block, columns, common, visitor.hidden)
+            if covering is None:
+                continue
             width = columns.stop - columns.start
-            for group, (q, k) in enumerate(pairs if covering is not None else ()):
+            k_groups = torch.split(keys.narrow(2, columns.start, width), at_once)
+            for group, (q, k) in enumerate(zip(q_groups, k_groups, strict=True)):
                 sheet = self._sheet(q.shape[0], q.shape[1], width)
-                torch.bmm(q, k.narrow(2, columns.start, width), out=sheet.scores)
+                torch.bmm(q, k, out=sheet.scores)
                 tile = Tile(sheet, group, columns, block)
                 if covering:
                     covering.put_on(tile, self.group)
@@ -223,9 +229,14 @@ class Tiling:
     def _queries(self, block: Block, offsets: Tensor | None) -> Tensor:
         """[heads, group * queries, d + 1]: scaled, and last what is taken off the scores."""
         q = self.q[block.heads, :, block.q_start : block.q_stop]
-        queries = q.new_zeros(*q.shape[:-1], q.shape[-1] + 1, dtype=self.scores.dtype)
+        shape = (*q.shape[:-1], q.shape[-1] + 1)
+        if len(self._q_room) < math.prod(shape):  # kept for all blocks: new pages cost time
+            self._q_room = self.keys.new_empty(math.prod(shape))
+        queries = self._q_room[: math.prod(shape)].view(shape)
         torch.mul(q.to(self.scores.dtype), self.scores.scale, out=queries[..., :-1])
-        if offsets is not None:
+        if offsets is None:
+            queries[..., -1] = 0
+        else:
             torch.neg(offsets[block.heads, :, block.q_start : block.q_stop], out=queries[..., -1])
         return queries.flatten(1, 2)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
+from threading import Barrier
 from typing import TypeVar
 
 import torch
@@ -36,8 +37,11 @@ def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> N
         queue.put(item)
     before, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
 
+    all_set = Barrier(threads + 1)
+
     def work() -> None:
-        torch.set_num_threads(1)  # of this thread; new threads take it over until it is set back below
+        torch.set_num_threads(1)  # of this thread, but threads that start now take it over: see below
+        all_set.wait()
         with torch.inference_mode(inference), torch.no_grad():
             do = start()
             while True:
@@ -49,7 +53,10 @@ def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> N
 
     try:
         with ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(work) for _ in range(threads)]:
+            working = [pool.submit(work) for _ in range(threads)]
+            all_set.wait()
+            torch.set_num_threads(before)  # for threads that others start meanwhile
+            for done in working:
                 done.result()
     finally:
         torch.set_num_threads(before)
