@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softlookup.statistics.wanted import Grid
-
 _CELL = 64  # columns at most, whose positions are counted from one middle
 
 
@@ -28,10 +26,10 @@ class Cells:
     all_buckets: int
 
     @staticmethod
-    def of(grid: Grid) -> Cells:
-        """Return the cells for the grid of all keys."""
-        buckets = 1 if grid.cells > 1 else max(1, min(_CELL // grid.cell, grid.buckets))
-        return Cells(grid.cell * buckets, buckets, grid.cells, grid.buckets)
+    def of(width: int, of_bucket: int, all_buckets: int) -> Cells:
+        """Return cells at least so wide, of which so many make one of all buckets: see ``Grid``."""
+        buckets = 1 if of_bucket > 1 else max(1, min(_CELL // width, all_buckets))
+        return Cells(width * buckets, buckets, of_bucket, all_buckets)
 
     def sums(self, like: Tensor) -> Tensor:
         """[3, or 3 + buckets, width]: ones, x and x^2, and where each bucket lies, if a cell holds several.
@@ -72,9 +70,11 @@ class Added:
     other, and get to their place by one copy.
     """
 
-    def __init__(self, room: Tensor, step: Tensor, heads_at_once: int) -> None:
-        """Take room for all cells, [n, heads, rows, cells], and as much for those of a step, [entries]."""
-        self.cells, self._memory, self._at_once = room, step, heads_at_once
+    def __init__(self, room: Tensor, grid: Cells, heads_at_once: int) -> None:
+        """Take room for n sums over cells, as much for a step, and one: [2 n + 1, heads, rows, cells]."""
+        number = len(room) // 2
+        self.cells, self._memory, self._apart = room[:number], room[number:-1].flatten(), room[-1]
+        self._grid, self._at_once = grid, heads_at_once
         self.w_log_w = room.new_zeros(room.shape[1:3])
         self._w_log_w_of_step = torch.empty_like(self.w_log_w)
         self._w_log_w_parts = torch.split(self._w_log_w_of_step, heads_at_once)
@@ -106,3 +106,22 @@ class Added:
         if cell > self._reached:
             self.cells[..., self._reached : cell] = 0
             self._reached = cell
+
+    @property
+    def masses(self) -> Tensor:
+        """Sums of w: [buckets of a cell, heads, rows, cells]."""
+        return self.cells[3:] if self._grid.buckets > 1 else self.cells[:1]
+
+    def position(self, share: Tensor) -> tuple[Tensor, Tensor]:
+        """[heads, rows] -> mean and variance of the key, counted from the first column of the block.
+
+        The variance is the sum of w (m + x - mean)^2, for the middle m of a cell. Sums of w x and w x^2 are
+        used up.
+        """
+        mass, first, second = self.cells[:3]
+        middles = torch.arange(mass.shape[-1], device=mass.device, dtype=mass.dtype) * self._grid.width
+        middles += (self._grid.width - 1) / 2
+        mean = ((mass @ middles) + first.sum(dim=-1)).mul_(share)
+        apart = torch.sub(middles, mean[..., None], out=self._apart)
+        second.addcmul_(apart, first.mul_(2).addcmul_(apart, mass))
+        return mean, second.sum(dim=-1).mul_(share).clamp_(min=0)

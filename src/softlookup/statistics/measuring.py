@@ -48,7 +48,6 @@ class Measure:
         self._sums: dict[str, Tensor] = {}  # of the block at hand: [heads, group * queries, ...]
         self._of_group: list[dict[str, Tensor]] = []  # the same for each group of heads
         self._added: Added
-        self._apart = lse.new_empty(0)  # room of the shape of one of them
         self._memory = lse.new_empty(0)
         self._over_cell = cells.sums(lse)  # [n, columns of a cell]
         query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
@@ -80,10 +79,8 @@ class Measure:
         zeros = self._over_cell.new_zeros
         names = ["self_mass", "first_mass"] + ["forbidden_mass"] * (self.wanted.rule is not None)
         sums = dict(zip(names, zeros(len(names), *rows), strict=True))
-        number = len(self._over_cell)
-        room = self._room(2 * number + 1, *rows, cells)
-        self._apart = room[-1]
-        self._added = Added(room[:number], room[number:-1].flatten(), block.groups[0].stop)
+        room = self._room(2 * len(self._over_cell) + 1, *rows, cells)
+        self._added = Added(room, self.cells, block.groups[0].stop)
         if self.wanted.exact_max:
             sums["max_score"] = zeros(rows) - math.inf
         if self.wanted.top_k:
@@ -178,7 +175,7 @@ class Measure:
         )
         row_sum = self._added.cells[0].sum(dim=-1)
         share = 1 / row_sum
-        mean, variance = self._position(share)
+        mean, variance = self._added.position(share)
         start = block.columns.start + self.tiling.seen.shard.k_start - self.tiling.lead
         values = {
             "lse": lse,
@@ -209,23 +206,6 @@ class Measure:
             elif name not in ("lse", "top_keys"):
                 value[empty] = 0
 
-    def _position(self, share: Tensor) -> tuple[Tensor, Tensor]:
-        """[heads, rows] -> mean and variance of the key, counted from the first column of the block.
-
-        The variance is the sum of w (m + x - mean)^2, for the middle m of a cell.
-        """
-        mass, first, second = self._added.cells[:3]
-        middles = torch.arange(mass.shape[-1], device=mass.device, dtype=mass.dtype) * self.cells.width
-        middles += (self.cells.width - 1) / 2
-        mean = ((mass @ middles) + first.sum(dim=-1)).mul_(share)
-        apart = torch.sub(middles, mean[..., None], out=self._apart)
-        second.addcmul_(apart, first.mul_(2).addcmul_(apart, mass))  # used up
-        return mean, second.sum(dim=-1).mul_(share).clamp_(min=0)
-
-    def _masses(self) -> Tensor:
-        """Sums of w: [buckets of a cell, heads, group * queries, cells]."""
-        return self._added.cells[3:] if self.cells.buckets > 1 else self._added.cells[:1]
-
     def _first_cell(self, block: Block) -> int:
         """Count cells from key 0 of all."""
         start: int = self.tiling.seen.shard.k_start + block.columns.start
@@ -233,7 +213,7 @@ class Measure:
 
     def _pool(self, block: Block, share: Tensor) -> None:
         """Add the masses of the block's buckets, times the share of each row, to the map."""
-        masses, start = self._masses(), self._first_cell(block)
+        masses, start = self._added.masses, self._first_cell(block)
         by_query = (*masses.shape[1:2], self._visible.shape[1], block.queries)  # [heads, group, queries]
         buckets = self.cells.touched(start, start + masses.shape[-1])
         key_mass = self.cells.in_buckets(masses, start).reshape(*by_query, buckets.stop - buckets.start)
@@ -265,7 +245,7 @@ class Measure:
             for queries in torch.split(wrong[head, member].nonzero()[:, 0], at_once):
                 again = self._alone(block, head, member, queries)
                 of_block = member * block.queries + queries
-                self._masses()[:, head, of_block] = again.pop("masses")
+                self._added.masses[:, head, of_block] = again.pop("masses")
                 values["share"][head, of_block] = 1
                 for name, value in again.items():
                     if name in ("nan_count", "inf_count"):

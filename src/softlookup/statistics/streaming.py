@@ -26,7 +26,8 @@ def statistics_of_scores(scores: Scores, wanted: Wanted, lse: Tensor | None = No
     lse: [B, H, T_q] log-sum-exp of the scaled visible scores; None: one more pass finds it
     Returns: rows, and the sums [B, H, query buckets, key buckets]
     """
-    cells = Cells.of(Grid.of(scores.seen.shard.k_total, wanted.key_buckets))
+    grid = Grid.of(scores.seen.shard.k_total, wanted.key_buckets)
+    cells = Cells.of(grid.cell, grid.cells, grid.buckets)
     with torch.autocast(scores.q.device.type, enabled=False):
         tiling = Tiling(scores, step=cells.width)
         if lse is None:

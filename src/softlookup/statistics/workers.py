@@ -18,16 +18,18 @@ import torch
 
 T = TypeVar("T")
 
+_EACH = 4  # items at least for a thread: threads wait for each other's Python, and few items do not repay it
+
 
 def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> None:
-    """Have every item done, by as many threads as PyTorch uses for one operation.
+    """Have every item done, by at most as many threads as PyTorch uses for one operation.
 
     start: called once in each thread; what it returns is called with one item after the other
 
     Gradients are not recorded in the threads. What an item raises is raised here.
     """
-    threads = min(torch.get_num_threads(), len(items))
-    if threads < 2:
+    threads = min(torch.get_num_threads(), max(1, len(items) // _EACH))
+    if torch.get_num_threads() < 2:
         do = start()
         for item in items:
             do(item)
@@ -36,7 +38,6 @@ def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> N
     for item in items:
         queue.put(item)
     before, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
-
     all_set = Barrier(threads + 1)
 
     def work() -> None:
