@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
-from threading import Barrier
+from threading import Barrier, Thread
 from typing import TypeVar
 
 import torch
@@ -29,10 +29,8 @@ def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> N
     Gradients are not recorded in the threads. What an item raises is raised here.
     """
     threads = min(torch.get_num_threads(), max(1, len(items) // _EACH))
-    if torch.get_num_threads() < 2:
-        do = start()
-        for item in items:
-            do(item)
+    if threads < 2:
+        _in_this_thread(items, start)
         return
     queue: SimpleQueue[T] = SimpleQueue()
     for item in items:
@@ -61,3 +59,20 @@ def share_out(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> N
                 done.result()
     finally:
         torch.set_num_threads(before)
+
+
+def _in_this_thread(items: Sequence[T], start: Callable[[], Callable[[T], None]]) -> None:
+    """Have every item done here, by one thread: a new one costs as much as many short operations."""
+    before = torch.get_num_threads()
+    try:
+        if before > 1:
+            torch.set_num_threads(1)  # here, and in threads that start now
+            others = Thread(target=torch.set_num_threads, args=(before,))  # sets it back but for this one
+            others.start()
+            others.join()
+        do = start()
+        for item in items:
+            do(item)
+    finally:
+        if before > 1:
+            torch.set_num_threads(before)
