@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from test_attend import MASKS, SIZES, assert_same_answers, dense, qkv, trees_and_lengths
 
-from softlookup.fused import attend, attending, explain_path
+from softlookup.fused import attend, attend_with_lse, attending, explain_path
 from softlookup.fused.paths import PATHS
 from softlookup.fused.pieces import Piece, Plan
 from softlookup.fused.planning import plan_of_mask, plan_of_tensor
@@ -237,7 +237,10 @@ def test_every_way_of_the_table_is_taken(monkeypatch):
     taken = ways_of(monkeypatch)
     q = torch.randn(2, 4, 20, 8)
     learned = torch.zeros(20, 20, requires_grad=True)
-    for mask in (None, causal(), sliding_window(3), dense((20, 20), "bool"), learned):
+    more = torch.randn(2, 4, 24, 8)  # where q, k and v are alike, a glance is enough
+    attend(q, more, more)
+    attend(q, more, more, causal())
+    for mask in (sliding_window(3), dense((20, 20), "bool"), learned):
         attend(q, q, q, mask, empty_rows="zero")
     attend(q, q, q, dropout_p=0.1)
     attend(q, q[:, :, :0], q[:, :, :0], empty_rows="zero")
@@ -279,3 +282,15 @@ def test_explain_counts_pairs_of_the_whole_batch():
     assert (path.visible, path.possible) == ((1 + 2 + 2 + 2) + (1 + 2 + 3 + 4), 32)
     assert explain_path(causal(), q_len=4, k_len=4, dropout_p=0.1).logits == 16
     assert "53.1%" in str(path)
+
+
+def test_what_a_glance_tells_is_what_the_table_says(monkeypatch):
+    taken = ways_of(monkeypatch)
+    q, k, v = torch.randn(3, 2, 4, 20, 8)
+    for mask in (None, causal(), causal("bottom-right")):
+        at_a_glance = attend(q, k, v, mask)
+        assert not taken
+        by_the_table, _ = attend_with_lse(q, k, v, mask)
+        assert torch.equal(at_a_glance, by_the_table)
+        assert len(taken) == 1
+        taken.clear()

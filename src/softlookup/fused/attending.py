@@ -8,10 +8,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from softlookup.attention_inputs import check_options, check_tensors
 from softlookup.fused.explaining_paths import Path, path_of
 from softlookup.fused.folding import four_axes, structure_or_tensor
+from softlookup.fused.glance import needs_no_look
 from softlookup.fused.paths import Problem, choose
 from softlookup.terms import MaskLike
 
@@ -54,6 +56,8 @@ def attend(
     >>> attend(q, k, v, causal() & sliding_window(128)).shape
     torch.Size([1, 8, 1024, 64])
     """
+    if dropout_p == 0 and empty_rows in ("raise", "zero") and needs_no_look(q, k, v, mask, scale):
+        return torch_attention(q, k, v, is_causal=mask is not None, scale=scale)
     asked = _Asked(q, k, v, scale, dropout_p, enable_gqa, empty_rows)
     return _found(asked, mask, with_lse=False)[0]
 

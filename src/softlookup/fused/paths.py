@@ -19,6 +19,7 @@ from softlookup.fused.compiled import look_up_numbered
 from softlookup.fused.cuda import attend_on_cuda
 from softlookup.fused.differentiable import apply_plan
 from softlookup.fused.fused_kernel import Call, look_up
+from softlookup.fused.glance import is_mapped
 from softlookup.fused.pieces import Piece, Plan
 from softlookup.fused.planning import check_batch_and_heads, plan_of_mask, plan_of_tensor, refuse_empty_rows
 from softlookup.fused.running import lse_dtype
@@ -269,12 +270,3 @@ def choose(problem: Problem) -> tuple[Way, str]:
                 check_batch_and_heads(problem.mask, problem.q)
             return way, reason
     raise AssertionError("the last way takes every problem")
-
-
-def is_mapped(x: Tensor) -> bool:
-    """Say whether vmap runs over a tensor, also below gradients that are taken inside of it."""
-    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is None:
-        return False
-    while torch._C._functorch.is_gradtrackingtensor(x):
-        x = torch._C._functorch.get_unwrapped(x)
-    return torch._C._functorch.is_batchedtensor(x)

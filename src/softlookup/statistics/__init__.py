@@ -5,7 +5,6 @@ rows.py         what each query did, merged over keys and queries;  summary.py: 
 moments.py      running means;  pooled.py: the picture of any length;  showing.py: how they print
 distributed.py  a sequence that is spread over processes;  ranks.py: what these tell each other
 streaming.py    one pass over the scores: tiling.py cuts them, measuring.py and adding_up.py add up,
-                workers.py shares out
 augmented.py    the same from more values, by fused attention itself
 reading.py      q, k and mask of any shape;  seen_keys.py: a mask, asked about blocks;  wanted.py: the request
 """

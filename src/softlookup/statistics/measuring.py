@@ -12,7 +12,6 @@ Rows in which that cannot be done (a visible NaN or inf, a lse whose sum was rou
 from __future__ import annotations
 
 import math
-from threading import Lock
 
 import torch
 from torch import Tensor
@@ -52,7 +51,6 @@ class Measure:
         self._over_cell = cells.sums(lse)  # [n, columns of a cell]
         query_buckets = math.ceil(tiling.q_len / wanted.query_bucket)
         self._pooled = lse.new_zeros(*self._visible.shape[:2], query_buckets, cells.all_buckets)
-        self._adding = Lock()  # blocks that end at the same time may share a bucket of queries
         self._forbidden: tuple[Block, slice, Tensor] | None = None
         self._look_at_norms(empty.reshape(self._visible.shape))
 
@@ -161,9 +159,8 @@ class Measure:
 
     def _part(self, name: str, block: Block, like: Tensor, *sizes: int) -> Tensor:
         """Return where a field of the block's rows is kept: [heads, group, queries, ...]."""
-        with self._adding:
-            if name not in self._all:
-                self._all[name] = like.new_zeros(*self._visible.shape, *(sizes or like.shape[2:]))
+        if name not in self._all:
+            self._all[name] = like.new_zeros(*self._visible.shape, *(sizes or like.shape[2:]))
         return self._all[name][block.heads, :, block.q_start : block.q_stop]
 
     def _values(self, block: Block) -> dict[str, Tensor]:
@@ -228,8 +225,7 @@ class Measure:
         rows = torch.arange(block.q_start, block.q_stop, device=share.device) // width
         is_in = rows == torch.arange(first, stop, device=share.device)[:, None]
         sums = (is_in * share[..., None, :]) @ key_mass
-        with self._adding:
-            self._pooled[block.heads, :, first:stop, buckets] += sums
+        self._pooled[block.heads, :, first:stop, buckets] += sums
 
     def _measure_again(self, block: Block, values: dict[str, Tensor]) -> None:
         """Replace the rows whose sums cannot be right."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -20,10 +19,12 @@ from torch.nn.functional import pad
 
 from softlookup.statistics.reading import Scores
 from softlookup.statistics.seen_keys import KeyRange
-from softlookup.statistics.workers import share_out
 
-_ROWS = 256  # queries, times the heads that share a key, beside each other in a tile
-_ENTRIES = 1 << 17  # in a tile: with the weights beside it 1 MiB, which stays in the cache of a core
+_ROWS = 256  # queries, times the heads that share a key, beside each other in a tile; twice in long sequences
+_LONG = 2048
+_ENTRIES = (
+    1 << 20
+)  # in a tile: large, since after each product the next lines of Python come from cold memory
 _NO_WEIGHT = 1e30  # taken off the scores of a query without keys
 
 
@@ -162,15 +163,8 @@ class Tiling:
         offsets = None
         if lse is not None:
             offsets = lse.masked_fill(lse == -math.inf, _NO_WEIGHT).view(self.q.shape[:-1])
-        blocks = sorted(
-            self._blocks(), key=lambda block: block.columns.stop - block.columns.start, reverse=True
-        )
-
-        def start() -> Callable[[Block], None]:
-            mine, own_visitor = copy(self), copy(visitor)  # with buffers of their own
-            return lambda block: mine._show(own_visitor, block, offsets)
-
-        share_out(blocks, start)
+        for block in self._blocks():
+            self._show(visitor, block, offsets)
 
     def norms(self) -> tuple[Tensor, Tensor]:
         """Return the lengths of the scaled queries [B * H_kv, group, T_q] and of the keys [B * H_kv, T_k]."""
@@ -203,7 +197,7 @@ class Tiling:
         """Yield blocks of queries; samples that share one mask are as good as more heads."""
         alike = self.seen.samples == self.seen.heads == 1
         at_once = max(1, self.batch) if alike else 1
-        rows = max(16, _ROWS // self.group)
+        rows = max(16, _ROWS * (2 if self.k_len >= _LONG else 1) // self.group)
         for sample in range(0, max(1, self.batch), at_once):
             heads = slice(sample * self.kv_heads, min(sample + at_once, self.batch) * self.kv_heads)
             for q_start in range(0, max(1, self.q_len), rows):
