@@ -23,7 +23,7 @@ from attend_time import DENSE, FLAG, differences, forward, with_attend, with_den
 SHORTEST, LONGEST, LONGEST_DENSE, HEADS = 512, 16384, 8192, 2
 _CHECKED_AT = 1024
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 420, 56, 200, 16, 40
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 652, 420, 68, 200, 16, 40
 _GREY = "#7d8590"
 _COLOURS = (
     "#d9730d",

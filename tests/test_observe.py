@@ -542,3 +542,10 @@ def test_memory_grows_with_the_length_and_not_with_its_square():
         [sys.executable, "-c", textwrap.dedent(PEAK), str(T)], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < T * T * 4 / 16  # one float for each pair would be 16 times as much
+
+
+def test_the_heaviest_keys_are_kept_when_they_are_asked_for():
+    q, k, v = torch.randn(3, 1, 2, 9, 8)
+    _, statistics = observe(q, k, v, causal(), top_k=2)
+    assert statistics.rows.top_keys.shape == (1, 2, 9, 2)
+    assert statistics.rows.top_keys[0, 0, 0].tolist() == [0, -1]  # the first query sees one key

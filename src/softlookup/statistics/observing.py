@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from softlookup.attention_inputs import check_tensors
-from softlookup.fused import attend, attend_with_lse
+from softlookup.fused import attend_with_lse
 from softlookup.fused.differentiable import apply_plan
 from softlookup.fused.folding import four_axes
 from softlookup.fused.from_spans import plan_of_spans
@@ -51,8 +51,8 @@ def observe(
         measured as ``forbidden_mass``
     pooled: at most so many buckets of queries and of keys in the pooled map
     exact_max: also the largest score, beside its two bounds, which are always there
-    top_k: also the so many largest weights of each query, in ``rows``; of equal ones any
-    per_query: also ``rows``, the numbers of each query
+    top_k: also the so many largest weights of each query, in ``rows``, which are then kept; of equal ones any
+    per_query: also ``rows``, the numbers of each query, with its weights on buckets of keys, so that they merge
 
     Returns: output [..., H, T_q, d_v], and Statistics of [B, H], detached, where B is all axes before H.
     They are computed in float32 (float64 for float64) from the q and k that ``attend`` used, in one more pass
@@ -70,15 +70,16 @@ def observe(
     """
     asked = _Asked(rule, pooled, exact_max, top_k, per_query)
     asked.check()
-    look_up = attend_with_lse if q.numel() else _without_queries  # the kernel crashes on no queries
-    output, lse = look_up(
+    output, lse = attend_with_lse(
         q, k, v, mask, scale=scale, dropout_p=dropout_p, enable_gqa=enable_gqa, empty_rows=empty_rows
     )
     scores = read_scores(q, k, mask, scale=scale)
     rows, sums = _measured(scores, asked.wanted(q, k), lse)
     widths = bucket_widths(q.shape[-2], pooled[0])
     key_widths = Grid.of(k.shape[-2], pooled[1]).key_widths(k.shape[-2])
-    return output, Statistics.from_rows(rows, PooledMap(sums, widths, key_widths), keep_rows=per_query)
+    return output, Statistics.from_rows(
+        rows, PooledMap(sums, widths, key_widths), keep_rows=per_query or top_k > 0
+    )
 
 
 def observe_shard(
@@ -119,10 +120,6 @@ def observe_shard(
     output, lse = _attend_shard(q, k, v, scores)
     rows, _ = _measured(scores, asked.wanted(q, k, shard), lse)
     return output, rows
-
-
-def _without_queries(*tensors: Any, **options: Any) -> tuple[Tensor, None]:
-    return attend(*tensors, **options), None
 
 
 class _Asked(NamedTuple):
