@@ -52,7 +52,7 @@ def observe(
     pooled: at most so many buckets of queries and of keys in the pooled map
     exact_max: also the largest score, beside its two bounds, which are always there
     top_k: also the so many largest weights of each query, in ``rows``, which are then kept; of equal ones any
-    per_query: also ``rows``, the numbers of each query, with its weights on buckets of keys, so that they merge
+    per_query: also ``rows``, the numbers of each query, with its weights on buckets of keys
 
     Returns: output [..., H, T_q, d_v], and Statistics of [B, H], detached, where B is all axes before H.
     They are computed in float32 (float64 for float64) from the q and k that ``attend`` used, in one more pass
