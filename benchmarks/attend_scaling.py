@@ -1,7 +1,7 @@
 """How does the cost of attend() grow with T, on each of its paths? Log-log, with fitted exponents.
 
     python benchmarks/attend_scaling.py      writes benchmarks/results/attend_scaling.json and .svg
-    python benchmarks/attend_scaling.py --longest 4096 --rounds 3 --json /tmp/short.json
+    python benchmarks/attend_scaling.py --longest 4096 --rounds 3 --json short.json
 
 Two heads, forward only. An exponent of 2 is the cost of the whole matrix, one of 1 that of a fixed number of
 keys a query; it is fitted over the four largest T, where calls cost little beside the work.

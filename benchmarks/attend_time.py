@@ -2,7 +2,7 @@
 
     python benchmarks/attend_time.py     the table; writes benchmarks/results/attend_time.json
     python benchmarks/attend_time.py --only window --rounds 9
-    python benchmarks/attend_time.py --threads 1 --json /tmp/one_thread.json
+    python benchmarks/attend_time.py --threads 1 --json one_thread.json
 
 Every answer is compared with SDPA's before it is timed. The rivals are given what favours them: the dense
 mask and the BlockMask are made beforehand, and compiling is timed apart. attend() is handed its mask in each

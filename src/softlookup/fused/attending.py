@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from softlookup.attention_inputs import check_options, check_tensors
 from softlookup.fused.explaining_paths import Path, path_of
-from softlookup.fused.folding import four_axes, structure_or_tensor
+from softlookup.fused.folding import as_autocast, four_axes, of_one_width, structure_or_tensor
 from softlookup.fused.glance import needs_no_look
 from softlookup.fused.paths import Problem, choose
 from softlookup.terms import MaskLike
@@ -33,8 +31,7 @@ def attend(
 
     q: [..., H, T_q, d_head]   k: [..., H_kv, T_k, d_head]   v: [..., H_kv, T_k, d_v]
     mask: a mask or bias of ``softlookup.masks``, whose structure decides the path; or a tensor that
-        broadcasts to
-        [..., H, T_q, T_k]: bool (True = may look), or float, which is added to the scaled scores
+        broadcasts to [..., H, T_q, T_k]: bool (True = may look), or float, added to the scaled scores
     scale: factor on the scores; None is 1 / sqrt(d_head)
     dropout_p: share of the weights that is dropped, on every call: pass 0.0 outside training
     enable_gqa: groups of H / H_kv neighbouring query heads share one key/value head
@@ -51,6 +48,7 @@ def attend(
 
     Source: equation 1 of Vaswani et al. 2017, arXiv 1706.03762; kernels: Dao et al. 2022, arXiv 2205.14135.
 
+    >>> import torch
     >>> from softlookup.masks import causal, sliding_window
     >>> q, k, v = torch.randn(3, 1, 8, 1024, 64)
     >>> attend(q, k, v, causal() & sliding_window(128)).shape
@@ -79,6 +77,7 @@ def attend_with_lse(
     gradient; -inf for a query without keys. None where the path has no log-sum-exp: dropout, a bias that
     needs a gradient, another device.
 
+    >>> import torch
     >>> q = torch.zeros(1, 1, 2, 4)
     >>> attend_with_lse(q, q, q)[1].exp()
     tensor([[[2., 2.]]])
@@ -119,18 +118,11 @@ def _problem(asked: _Asked, mask: Tensor | MaskLike | None, *, with_lse: bool) -
         scale = 1 / math.sqrt(q.shape[-1])
     if scale <= 0:  # the causal flag hides with -inf before it scales
         q, scale = q * scale, 1.0
-    device = q.device.type
-    if (
-        torch.amp.is_autocast_available(device)
-        and torch.is_autocast_enabled(device)
-        and q.dtype != torch.float64
-    ):
-        q, k, v = (x.to(torch.get_autocast_dtype(device)) for x in (q, k, v))
+    q, k, v = as_autocast(q, k, v)
     if q.dim() != 4:
         q, k, v = (four_axes(x) for x in (q, k, v))
-    if q.shape[-1] != v.shape[-1] and q.device.type == "cpu":  # the CPU kernel wants one width
-        width = max(q.shape[-1], v.shape[-1])
-        q, k, v = (x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
+    if q.shape[-1] != v.shape[-1] and q.device.type == "cpu":
+        q, k, v = of_one_width(q, k, v)
     return Problem(q, k, v, read, scale, asked.dropout_p, asked.empty_rows == "zero", with_lse)
 
 

@@ -11,15 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softlookup.fused.folding import check_batch_and_heads
 from softlookup.fused.pieces import Plan
-from softlookup.fused.planning import check_batch_and_heads, plan_of_mask
+from softlookup.fused.planning import plan_of_mask
 from softlookup.fused.running import lse_dtype, run, run_backward
 from softlookup.masks.numbered import with_number
 
 
 def _plan(number: int, q: Tensor, k: Tensor, empty_rows_allowed: bool) -> Plan:
     mask = with_number(number)
-    check_batch_and_heads(mask, q)
+    check_batch_and_heads(mask, q.shape)
     return plan_of_mask(mask, q, k, empty_rows_allowed=empty_rows_allowed)
 
 

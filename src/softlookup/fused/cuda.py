@@ -24,8 +24,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from softlookup.fused.flex import flex_attention_of
+from softlookup.fused.glance import plain
 from softlookup.fused.segments import Segment, Window, segments_of
-from softlookup.masks import Bias, Mask, Rule
+from softlookup.masks import Bias, Mask
 from softlookup.masks.numbered import with_number
 from softlookup.masks.spans import spans_of
 
@@ -73,16 +74,6 @@ def attend_on_cuda(
     if packed is not None:
         return by_varlen(q, k, v, packed, scale)
     return flex_attention_of(q, k, v, mask, scale)
-
-
-def plain(mask: Mask | Bias | Tensor | None, q_len: int, k_len: int) -> bool:
-    """Say whether ``is_causal`` can say this mask: none, or causal from the first key."""
-    match mask:
-        case None | Rule(name="causal_top_left"):
-            return True
-        case Rule(name="causal_bottom_right"):
-            return q_len == k_len
-    return False
 
 
 def by_flag(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, *, with_lse: bool) -> Found | None:

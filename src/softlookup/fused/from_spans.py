@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softlookup.fused.pieces import Piece, Plan
+from softlookup.fused.pieces import Piece, Plan, cost_of
 from softlookup.fused.tiles import SpanTiles
 from softlookup.masks.spans import Spans
 
@@ -49,7 +49,7 @@ def plan_of_spans(spans: Spans, q_len: int, *, batch: int, heads: int) -> Plan:
     together = Plan(
         tuple(_row_blocks(spans, None)), tiles, q_len, spans.k_len, "all samples together, block by block"
     )
-    return min(one_by_one, together, key=lambda plan: plan.cost(batch, heads))
+    return min(one_by_one, together, key=lambda plan: cost_of(plan.pieces, batch, heads))
 
 
 def _equal_samples(spans: Spans) -> Iterator[tuple[tuple[int, ...] | None, Spans]]:
@@ -72,9 +72,8 @@ def _cheaper_cut(spans: Spans, samples: tuple[int, ...] | None, batch: int, head
         for layer in range(spans.first.shape[0])
         for piece in _fold(_rested(_stretch_pieces(spans.first[layer, 0], spans.stop[layer, 0], layer)))
     ]
-    by_rows = list(_row_blocks(spans, samples))
-    cuts = [Plan(tuple(cut), SpanTiles(spans), 0, 0, "") for cut in (by_stretches, by_rows)]
-    return min(cuts, key=lambda plan: plan.cost(batch, heads)).pieces
+    cuts = tuple(by_stretches), tuple(_row_blocks(spans, samples))
+    return min(cuts, key=lambda pieces: cost_of(pieces, batch, heads))
 
 
 def stretches(first: Tensor, stop: Tensor) -> list[Stretch]:
@@ -199,7 +198,7 @@ def _rested(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _fold(pieces: Iterable[Piece]) -> list[Piece]:
-    """Join equal pieces at a constant distance: packed documents, chunks, the halves of a triangle."""
+    """Join equal pieces at a constant distance: packed documents, chunks."""
     kinds: dict[Any, list[Piece]] = {}
     for piece in pieces:
         alone = piece if piece.shape == "tile" or piece.count > 1 else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,18 +16,16 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from softlookup.attention_inputs import require_a_key_in_every_row
 from softlookup.fused.compiled import look_up_numbered
-from softlookup.fused.cuda import attend_on_cuda
+from softlookup.fused.cuda import Found, attend_on_cuda
 from softlookup.fused.differentiable import apply_plan
+from softlookup.fused.folding import check_batch_and_heads
 from softlookup.fused.fused_kernel import Call, look_up
 from softlookup.fused.glance import is_mapped
 from softlookup.fused.pieces import Piece, Plan
-from softlookup.fused.planning import check_batch_and_heads, plan_of_mask, plan_of_tensor, refuse_empty_rows
+from softlookup.fused.planning import plan_of_mask, plan_of_tensor, refuse_empty_rows
 from softlookup.fused.running import lse_dtype
 from softlookup.masks import Bias, Mask, Rule
 from softlookup.terms import Case
-
-#: Output and log-sum-exp; None where the path has none.
-Found: TypeAlias = tuple[Tensor, Tensor | None]
 
 _MOSTLY_VISIBLE = 0.85  # a dense mask that shows so much of its blocks gains nothing from leaving blocks out
 
@@ -200,10 +198,10 @@ def _by_tensor(problem: Problem) -> Found:
     """A mask tensor, read: intervals or blocks where that pays, else as it is."""
     mask = problem.mask
     assert isinstance(mask, Tensor)
-    _refuse_empty_rows(problem, mask)
     plan = _tensor_plan(problem)
     if plan is None:
         return _by_whole_mask(problem)
+    _refuse_empty_rows(problem, mask)
     return apply_plan(problem.q, problem.k, problem.v, plan, problem.scale)
 
 
@@ -276,6 +274,6 @@ def choose(problem: Problem) -> tuple[Way, str]:
         reason = way.reason(problem)
         if reason is not None:
             if way.compute is not _by_flag and not torch.compiler.is_compiling():  # there the operator looks
-                check_batch_and_heads(problem.mask, problem.q)
+                check_batch_and_heads(problem.mask, problem.q.shape)
             return way, reason
     raise AssertionError("the last way takes every problem")

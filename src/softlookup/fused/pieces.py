@@ -13,6 +13,7 @@ folded into the batch. Queries that stand in several pieces are merged by their 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
@@ -25,10 +26,8 @@ Shape = Literal["full", "triangle", "mirrored", "tile"]
 _CALL_IN_LOGITS = 60_000  # one more call costs as much as so many logits
 _TILE_SURCHARGE = 1.25  # a mask is made, turned into numbers and added to every logit
 _SKIPPED = 512  # the causal flag leaves out so many hidden keys at a time
-_FEW_ROWS, _FEW_ROWS_SURCHARGE = (
-    192,
-    1.2,
-)  # the kernel then works on 32 queries at a time instead of 64 or 256
+_FEW_ROWS = 192  # below, the kernel works on 32 queries at a time instead of 64 or 256
+_FEW_ROWS_SURCHARGE = 1.2
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,10 @@ class Piece:
     count: int = 1
     q_step: int = 0
     k_step: int = 0
+
+    def samples_of(self, batch: int) -> Sequence[int]:
+        """Return the samples out of so many."""
+        return range(batch) if self.samples is None else self.samples
 
     @property
     def k_len(self) -> int:
@@ -95,7 +98,7 @@ class Plan:
         return self._coverage[0]
 
     @cached_property
-    def is_one_call(self) -> bool:
+    def _has_all_queries(self) -> bool:
         """True when one piece has every query once, and all samples."""
         return len(self.pieces) == 1 and self.pieces[0].samples is None and self._whole(0)
 
@@ -103,6 +106,10 @@ class Plan:
     def takes_all_keys(self) -> bool:
         """True when the first piece has every key once."""
         return len(self.pieces[0].runs) == 1 and self._whole(1)
+
+    def is_one_call(self, batch: int) -> bool:
+        """Say whether all is one call; folded pieces of several samples are views only one by one."""
+        return self._has_all_queries and (batch == 1 or self.pieces[0].count == 1)
 
     def _whole(self, axis: int) -> bool:
         piece = self.pieces[0]
@@ -138,13 +145,9 @@ class Plan:
 
     def logits(self, batch: int) -> int:
         """Return how many scores of one head are computed for the whole batch."""
-        return sum(
-            piece.logits * (batch if piece.samples is None else len(piece.samples)) for piece in self.pieces
-        )
+        return sum(piece.logits * len(piece.samples_of(batch)) for piece in self.pieces)
 
-    def cost(self, batch: int, heads: int) -> float:
-        """Return an estimate of the time, in logits: to compare plans, not to promise anything."""
-        return sum(
-            _CALL_IN_LOGITS + piece.cost * heads * (batch if piece.samples is None else len(piece.samples))
-            for piece in self.pieces
-        )
+
+def cost_of(pieces: Iterable[Piece], batch: int, heads: int) -> float:
+    """Return an estimate of the time, in logits: to compare cuts, not to promise anything."""
+    return sum(_CALL_IN_LOGITS + piece.cost * heads * len(piece.samples_of(batch)) for piece in pieces)

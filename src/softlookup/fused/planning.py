@@ -17,7 +17,7 @@ from softlookup.masks import Bias, Mask
 from softlookup.masks.algebra import Given
 from softlookup.masks.numbered import with_number
 from softlookup.masks.spans import spans_of
-from softlookup.terms import Case, SoftlookupError
+from softlookup.terms import Case
 
 _REMEMBERED = 64  # plans: a model has one mask for all its layers, a few when lengths change
 
@@ -34,22 +34,6 @@ def plan_of_mask(mask: Mask | Bias, q: Tensor, k: Tensor, *, empty_rows_allowed:
     if empty and not empty_rows_allowed:
         refuse_empty_rows(mask, q, k)
     return plan
-
-
-def check_batch_and_heads(mask: Mask | Bias | Tensor | None, q: Tensor) -> None:
-    """Refuse a mask that is for another number of samples or heads; tensors were looked at when read.
-
-    Raises: SoftlookupError with both numbers.
-    """
-    if not isinstance(mask, (Mask, Bias)):
-        return
-    for axis, size in zip(("B", "H"), q.shape, strict=False):
-        if mask.sizes[axis] not in (None, size):
-            raise SoftlookupError(
-                f"attend: {mask!r} does not fit.",
-                expected=f"{axis} = {mask.sizes[axis]}",
-                got=f"{axis} = {size}",
-            )
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -24,7 +24,7 @@ def run(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[Tens
     q: [B, H, T_q, d]   k, v: [B, H_kv, T_k, d]
     """
     B, H, q_len, d = q.shape
-    if plan.is_one_call and (B == 1 or plan.pieces[0].count == 1):
+    if plan.is_one_call(B):
         piece = plan.pieces[0]
         output, lse = look_up(*_inputs(q, k, v, piece), _call(piece, plan, q, scale))
         return _side_by_side(output, piece), _side_by_side(lse, piece)
@@ -49,18 +49,19 @@ def run_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of q, k and v."""
     q, k, v = tensors
-    if plan.is_one_call and plan.takes_all_keys and (len(q) == 1 or plan.pieces[0].count == 1):
-        piece = plan.pieces[0]
-        rows = [_queries(x, piece) for x in (grad, output, lse[..., None])]
+
+    def of_piece(piece: Piece) -> tuple[Tensor, Tensor, Tensor]:
+        grad_rows, output_rows, lse_rows = (_queries(x, piece) for x in (grad, output, lse[..., None]))
         call = _call(piece, plan, q, scale)
-        parts = look_up_backward(rows[0], _inputs(q, k, v, piece), rows[1], rows[2][..., 0], call)
-        return _side_by_side(parts[0], piece), _side_by_side(parts[1], piece), _side_by_side(parts[2], piece)
+        return look_up_backward(grad_rows, _inputs(q, k, v, piece), output_rows, lse_rows[..., 0], call)
+
+    if plan.is_one_call(len(q)) and plan.takes_all_keys:
+        piece = plan.pieces[0]
+        dq, dk, dv = of_piece(piece)
+        return _side_by_side(dq, piece), _side_by_side(dk, piece), _side_by_side(dv, piece)
     grads = tuple(torch.zeros(x.shape, dtype=x.dtype, device=x.device) for x in tensors)
     for piece, _ in _one_by_one(((piece, False) for piece in plan.pieces), len(q)):
-        rows = [_queries(x, piece) for x in (grad, output, lse[..., None])]
-        parts = look_up_backward(
-            rows[0], _inputs(q, k, v, piece), rows[1], rows[2][..., 0], _call(piece, plan, q, scale)
-        )
+        parts = of_piece(piece)
         _add_queries(grads[0], piece, _unfolded(parts[0], piece))
         for total, part in zip(grads[1:], parts[1:], strict=True):
             _add_keys(total, piece, _unfolded(part, piece))
@@ -70,7 +71,7 @@ def run_backward(
 def _one_by_one(pieces: Iterable[tuple[Piece, bool]], batch: int) -> Iterator[tuple[Piece, bool]]:
     """Folded pieces are views of one sample; of several samples at once they would be copies."""
     for piece, again in pieces:
-        samples = range(batch) if piece.samples is None else piece.samples
+        samples = piece.samples_of(batch)
         if piece.count == 1 or len(samples) == 1:
             yield piece, again
         else:

@@ -6,12 +6,11 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from softlookup.attention_inputs import check_tensors
 from softlookup.fused import attend_with_lse
 from softlookup.fused.differentiable import apply_plan
-from softlookup.fused.folding import four_axes
+from softlookup.fused.folding import four_axes, of_one_width
 from softlookup.fused.from_spans import plan_of_spans
 from softlookup.masks import Bias
 from softlookup.masks.accept import whole_number
@@ -190,8 +189,7 @@ def _attend_shard(q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> tuple[Tens
     if seen.spans is None or isinstance(seen.mask, Bias) or q.device.type != "cpu":
         return attend_with_lse(q, k, v, _dense(seen), scale=scores.scale, enable_gqa=True, empty_rows="zero")
     plan = plan_of_spans(seen.spans, seen.q_len, batch=scores.q.shape[0], heads=scores.q.shape[1])
-    width = max(q.shape[-1], v.shape[-1])  # the CPU kernel wants one width
-    q4, k4, v4 = (four_axes(pad(x.to(scores.q.dtype), (0, width - x.shape[-1]))) for x in (q, k, v))
+    q4, k4, v4 = of_one_width(*(four_axes(x.to(scores.q.dtype)) for x in (q, k, v)))
     output, lse = apply_plan(q4, k4, v4, plan, scores.scale)
     return output[..., : v.shape[-1]].reshape(*q.shape[:-1], v.shape[-1]), lse
 

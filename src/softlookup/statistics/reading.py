@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from softlookup.attention_inputs import sizes_of
-from softlookup.fused.folding import four_axes, structure_or_tensor
-from softlookup.masks import Bias, Mask
+from softlookup.fused.folding import as_autocast, check_batch_and_heads, four_axes, structure_or_tensor
 from softlookup.masks.algebra import Given
 from softlookup.statistics.seen_keys import SeenKeys, Shard
-from softlookup.terms import MaskLike, SoftlookupError
+from softlookup.terms import MaskLike
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,7 @@ def read_scores(
     """
     seen = read_seen(q, k, mask, shard=shard)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    device = q.device.type
-    if torch.is_autocast_enabled(device) and q.dtype != torch.float64:
-        q, k = (x.to(torch.get_autocast_dtype(device)) for x in (q, k))
+    q, k = as_autocast(q, k)
     return Scores(four_axes(q.detach()), four_axes(k.detach()), seen, factor)
 
 
@@ -77,16 +74,5 @@ def read_seen(
         if read.shape[-1] > 1:
             read = read[..., shard.k_start : shard.k_start + k_len]
     elif read is not None:
-        _check_sizes(read, four_axes(q).shape[:2], sizes_of(q, k))
+        check_batch_and_heads(read, four_axes(q).shape, doing="statistics", sizes=sizes_of(q, k))
     return SeenKeys.of(read, q_len, k_len, device=q.device, shard=shard)
-
-
-def _check_sizes(mask: Mask | Bias, sizes: tuple[int, ...], all_sizes: dict[str, int]) -> None:
-    for axis, size in zip(("B", "H"), sizes, strict=True):
-        if mask.sizes[axis] not in (None, size):
-            raise SoftlookupError(
-                f"statistics: {mask!r} does not fit.",
-                expected=f"{axis} = {mask.sizes[axis]}",
-                got=f"{axis} = {size}",
-                sizes=all_sizes,
-            )

@@ -1,7 +1,7 @@
 """Statistics in one pass over the scores: they are computed once more, in tiles, and never kept.
 
 Once the log-sum-exp is known, a weight is exp(score - lse), and no tile has to know of another: see
-``measuring``. This is the way on a CPU, where the pass costs less than the attention itself.
+``measuring``. This is the way on a CPU, where lookups of as many more values would cost more.
 """
 
 from __future__ import annotations

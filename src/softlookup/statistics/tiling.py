@@ -79,7 +79,7 @@ class Tile(NamedTuple):
 
 
 class Visitor(Protocol):
-    """What is done with the scores. Each thread has a copy, made before the first block.
+    """What is done with the scores.
 
     hidden: what it finds in place of a hidden score: -inf, or what is as good
     """
