@@ -1,0 +1,60 @@
+"""Draw what a call is given: every argument by its name, tensors entry by entry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softlookup.conventions.discover import Convention
+from softlookup.conventions.spelling import Meaning
+from softlookup.conventions.tensors import as_tensor
+
+_SAYS: dict[Meaning, str] = {
+    "allowed": "may look",
+    "blocked": "hidden",
+    "additive": "is added to the scores",
+}
+
+
+def draw_arguments(convention: Convention, arguments: Mapping[str, Any]) -> str:
+    """Return one block of lines for every argument; ``1`` is True or 1, ``.`` is False or 0."""
+    return "\n".join(line for name, value in arguments.items() for line in _lines(convention, name, value))
+
+
+def _lines(convention: Convention, name: str, value: Any) -> list[str]:
+    if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
+        plain = isinstance(value, (bool, int, float, str, tuple, list, type(None)))
+        return [f"{name}={value!r}" if plain else f"{name}: {type(value).__name__}"]
+    tensor = as_tensor(value, convention.name)
+    if tensor.dim() < 2:
+        return [f"{name}={tensor.tolist()}"]
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    lines = [f"{name}: {dtype} {list(tensor.shape)}{_meaning(convention, name, tensor)}"]
+    for place in itertools.product(*map(range, tensor.shape[:-2])):
+        lines += [str(list(place))] * (tensor[..., 0, 0].numel() > 1)
+        lines += _rows(tensor[place])
+    return lines
+
+
+def _meaning(convention: Convention, name: str, tensor: Tensor) -> str:
+    kind = "bool" if tensor.dtype == torch.bool else "float" if tensor.dtype.is_floating_point else "int"
+    for it in convention.takes:
+        if (it.argument, it.dtype) == (name, kind):
+            return f", {_SAYS[it.meaning]}" if it.meaning == "additive" else f", 1 = {_SAYS[it.meaning]}"
+    return ""
+
+
+def _rows(matrix: Tensor) -> list[str]:
+    numbers = matrix.tolist()
+    if matrix.dtype.is_floating_point:
+        least = torch.finfo(matrix.dtype).min
+        cells = [["min" if n == least else "-inf" if n == -math.inf else f"{n:g}" for n in row] for row in numbers]
+    else:
+        cells = [[str(int(n)) if n else "." for n in row] for row in numbers]
+    width = max((len(cell) for row in cells for cell in row), default=1)
+    return [" ".join(cell.rjust(width) for cell in row) for row in cells]
