@@ -87,6 +87,15 @@ LAYERS = {
     "softlookup.statistics.observing": (4, 5),
     "softlookup.statistics.ring": (4, 6),
     "softlookup.statistics": (4, 7),
+    "softlookup.conventions.spelling": (4, 0),
+    "softlookup.conventions.tensors": (4, 1),
+    "softlookup.conventions.parts": (4, 1),
+    "softlookup.conventions.*": (4, 3),  # one file an API
+    "softlookup.conventions.discover": (4, 4),
+    "softlookup.conventions.drawing": (4, 5),
+    "softlookup.conventions.measuring": (4, 5),
+    "softlookup.conventions.converting": (4, 5),
+    "softlookup.conventions": (4, 9),
     "softlookup.multihead": (4, 0),
     "softlookup.cost": (4, 0),
     "softlookup.training_masks": (4, 0),
@@ -273,6 +282,7 @@ MOST_PARAMETERS = 6
 NOT_COUNTED = {"self", "cls", "i", "j", "q_len", "k_len"}  # the last four: what every mask predicate is given
 #: Functions whose parameters are many for a reason.
 MANY_PARAMETERS = {
+    "softlookup.conventions.converting.convert": "the sizes of a mask, each where it cannot be seen",
     "softlookup.fused.attending.attend": "torch's own signature, and empty_rows",
     "softlookup.fused.attending.attend_with_lse": "torch's own signature, and empty_rows",
     "softlookup.fused.attending._explain": "those of attend, whose call it explains",

@@ -1,6 +1,5 @@
 """The real call with the written mask gives the reference output, in every library that is installed."""
 
-
 import pytest
 import torch
 
@@ -43,7 +42,9 @@ MASKS = {words: read_mask_expression(words) for words in IN_WORDS} | {
 }
 
 
-@pytest.mark.parametrize(("convention", "form"), EVERY_FORM, ids=[f"{it.name}[{form}]" for it, form in EVERY_FORM])
+@pytest.mark.parametrize(
+    ("convention", "form"), EVERY_FORM, ids=[f"{it.name}[{form}]" for it, form in EVERY_FORM]
+)
 @pytest.mark.parametrize("words", MASKS)
 def test_the_real_call_gives_the_reference_output(convention, form, words):
     if not convention.installed:
@@ -74,8 +75,12 @@ def check_output(convention, arguments, mask, sizes):
 @pytest.mark.parametrize("convention", RUNNING, ids=[it.name for it in RUNNING])
 def test_every_installed_library_was_really_called(convention):
     """At least one form of each says causal, so no library passes by skipping."""
-    said = [write_mask(MASKS["causal & padding([3, 6])"], f"{convention.name}[{f}]", Sizes(6, 6, B, H)).lost for f in convention.forms]
-    said += [write_mask(MASKS["padding([3, 6])"], f"{convention.name}[{f}]", Sizes(6, 6, B, H)).lost for f in convention.forms]
+    said = [
+        write_mask(MASKS["causal & padding([3, 6])"], f"{convention.name}[{f}]", Sizes(6, 6, B, H)).lost
+        for f in convention.forms
+    ]
+    said += [
+        write_mask(MASKS["padding([3, 6])"], f"{convention.name}[{f}]", Sizes(6, 6, B, H)).lost
+        for f in convention.forms
+    ]
     assert any(not lost for lost in said)
-
-

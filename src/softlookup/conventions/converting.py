@@ -8,7 +8,8 @@ from typing import Any
 
 from softlookup.conventions.discover import Convention, find_convention
 from softlookup.conventions.spelling import Reading, Sizes, Spelling
-from softlookup.masks import Mask
+from softlookup.conventions.tensors import everything
+from softlookup.masks import Bias, Mask
 from softlookup.terms import SoftlookupError
 
 
@@ -35,8 +36,8 @@ def convert(
 
     What is returned may share memory with the mask.
 
-    Raises: SoftlookupError for an unknown name, a mask that source cannot mean, sizes that are needed or do not
-    fit, and for what would be lost.
+    Raises: SoftlookupError for an unknown name, a mask that source cannot mean, sizes that are missing or do
+    not fit, and for what would be lost.
 
     >>> from softlookup.masks import causal, padding
     >>> convert(causal(), target="F.scaled_dot_product_attention", q_len=5, k_len=5)
@@ -66,13 +67,16 @@ def read_mask(mask: Any, source: str, sizes: Sizes) -> Reading:
     """
     if isinstance(mask, Mask):
         return Reading(mask)
+    if isinstance(mask, Bias):
+        visible = everything() if mask.mask is None else mask.mask
+        return Reading(visible, (f"the bias {mask.spelled}: it changes weights and hides nothing",))
     convention, _ = find_convention(source)
     main = convention.takes[0].argument
     return convention.read(mask if isinstance(mask, Mapping) else {main: mask}, sizes)
 
 
 def write_mask(mask: Mask, target: str, sizes: Sizes) -> Spelling:
-    """Return the cheapest spelling that says all of a mask; where none does, the last form, with what is lost.
+    """Return the cheapest spelling that says all of a mask; where none does, the last form and what is lost.
 
     Raises: SoftlookupError when a size is missing or the target is unknown.
     """
@@ -96,7 +100,9 @@ def sizes_of(mask: Mask, given: Sizes) -> Sizes:
         said, own = getattr(given, field), mask.sizes[axis]
         if said is not None and own is not None and said != own:
             raise SoftlookupError(
-                "masks: the mask is for another size.", expected=f"{field}={said}", got=f"{axis} = {own} in the mask"
+                "masks: the mask is for another size.",
+                expected=f"{field}={said}",
+                got=f"{axis} = {own} in the mask",
             )
         given = replace(given, **{field: own if said is None else said})
     return given
@@ -104,4 +110,8 @@ def sizes_of(mask: Mask, given: Sizes) -> Sizes:
 
 def _other_forms(target: str) -> str:
     convention: Convention = find_convention(target)[0]
-    return f"another form: {', '.join(f'{convention.name}[{it}]' for it in convention.forms)}" if len(convention.forms) > 1 else ""
+    return (
+        f"another form: {', '.join(f'{convention.name}[{it}]' for it in convention.forms)}"
+        if len(convention.forms) > 1
+        else ""
+    )

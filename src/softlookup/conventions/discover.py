@@ -1,4 +1,4 @@
-"""Find the conventions of this folder by file name, so that adding one is adding one file: see ``spelling``."""
+"""Find the conventions of this folder by file name: adding one is adding one file, see ``spelling``."""
 
 from __future__ import annotations
 
@@ -121,6 +121,7 @@ def _loaded(stem: str) -> Convention:
 
 def _defines(path: Path, name: str) -> bool:
     return any(
-        isinstance(node, ast.Assign) and any(isinstance(it, ast.Name) and it.id == name for it in node.targets)
+        isinstance(node, ast.Assign)
+        and any(isinstance(it, ast.Name) and it.id == name for it in node.targets)
         for node in ast.parse(path.read_text("utf-8")).body
     )

@@ -53,7 +53,9 @@ def _rows(matrix: Tensor) -> list[str]:
     numbers = matrix.tolist()
     if matrix.dtype.is_floating_point:
         least = torch.finfo(matrix.dtype).min
-        cells = [["min" if n == least else "-inf" if n == -math.inf else f"{n:g}" for n in row] for row in numbers]
+        cells = [
+            ["min" if n == least else "-inf" if n == -math.inf else f"{n:g}" for n in row] for row in numbers
+        ]
     else:
         cells = [[str(int(n)) if n else "." for n in row] for row in numbers]
     width = max((len(cell) for row in cells for cell in row), default=1)

@@ -14,7 +14,7 @@ WIDTH = 16  # d_head of q, k and v: every library takes it, and as many keys can
 def weights_by(convention: Convention, arguments: Arguments, sizes: Sizes, *, seed: int = 0) -> Tensor:
     """Return the weights [B, H, T_q, T_k] that the real call gives every key; T_k is at most ``WIDTH``.
 
-    q and k come from ``problem``. Every value is a one-hot mark of its key, so that the output is the weights.
+    q and k come from ``problem``. Every value is a one-hot mark of its key, so the output is the weights.
     """
     q, k, v = problem(sizes, seed)
     assert convention.run is not None, convention.name

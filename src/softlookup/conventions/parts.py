@@ -1,11 +1,11 @@
-"""A mask as the parts that kernels have flags for: a band around the diagonal, hidden keys, documents; and the rest.
+"""A mask as the parts that kernels have flags for: a band along the diagonal, keys, documents; and the rest.
 
     band      key j is in the band of query i where  low <= j - i <= high
     keys      keys that no query of the sample sees
     segments  packed documents, as cumulative lengths or as ids
     rest      what no flag can say
 
-Causal, from the first key: high = 0. Causal, from the last key: high = T_k - T_q. A window of 4 keys: low = -3.
+Causal from the first key: high = 0. Causal from the last key: high = T_k - T_q. A window of 4 keys: low = -3.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def _with(parts: Parts, part: Mask, q_len: int, k_len: int) -> Parts:
     match part:
         case Rule(name=name) if name in (*_CAUSAL, *_WINDOWS):
             low, high = _band(name, part.parameters, k_len - q_len)
-            lows, highs = ([end for end in ends if end is not None] for ends in ((parts.low, low), (parts.high, high)))
+            lows, highs = (
+                [end for end in ends if end is not None] for ends in ((parts.low, low), (parts.high, high))
+            )
             return replace(parts, low=max(lows, default=None), high=min(highs, default=None))
         case Rule(name=name) if name in _KEYS:
             return _with_keys(parts, part, part.dense(1, k_len)[:, 0, 0])

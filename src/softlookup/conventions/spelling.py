@@ -12,7 +12,7 @@ and it may define
 
     ALSO = ("sdpa",)                      other names that it answers to
     NEEDS = ("jax",)                      packages that ``run`` imports
-    run(q, k, v, arguments) -> Tensor     the real call: q [B, H, T_q, d], k and v [B, H, T_k, d] -> [B, H, T_q, d]
+    run(q, k, v, arguments) -> Tensor     the real call: q [B, H, T_q, d], k, v [B, H, T_k, d] -> as q
     CAUSAL = {"is_causal": True}          the arguments that ask for causal and nothing else
     WINDOW = (arguments, "what 3 counts") the arguments that ask for a window of 3
 
@@ -87,8 +87,8 @@ class Takes:
     """One tensor argument of a call: what its entries mean, and its shapes.
 
     dtype: "bool", "int" or "float"
-    shapes: e.g. ("T_q T_k", "B*H T_q T_k"), the most general last; an axis may be 1 where ``broadcast`` is true,
-    and then leading axes may be missing
+    shapes: e.g. ("T_q T_k", "B*H T_q T_k"), the most general last
+    broadcast: any axis may be 1, and leading axes may be missing
     """
 
     argument: str

@@ -1,17 +1,17 @@
-"""Tensors of visibility: from theirs to a mask without a copy, from a mask to the smallest one, and additive ones."""
+"""Tensors of visibility: theirs as a mask without a copy, a mask as the smallest one, and additive ones."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from softlookup.conventions.spelling import Reading, Sizes
 from softlookup.masks import Given, Mask
 from softlookup.terms import SoftlookupError
-
-from softlookup.conventions.spelling import Reading, Sizes
 
 #: A number at or below this, added to a score, hides the key: BERT's -10000, also rounded to bfloat16, and
 #: every dtype's smallest number. What lies above it and is not 0 is a bias.
@@ -55,7 +55,10 @@ def as_array(tensor: Tensor) -> Any:
         import numpy  # noqa: F401  (Tensor.numpy() fails without it in words that do not help)
     except ImportError:
         raise SoftlookupError(
-            "convert: this convention takes arrays.", expected="NumPy", got="not installed", hint="pip install numpy"
+            "convert: this convention takes arrays.",
+            expected="NumPy",
+            got="not installed",
+            hint="pip install numpy",
         ) from None
     return tensor.cpu().numpy()
 
@@ -85,7 +88,7 @@ def dense_of(mask: Mask, sizes: Sizes) -> Tensor:
 
 
 def full_of(mask: Mask, sizes: Sizes) -> Tensor:
-    """Return bool [B or 1, H or 1, T_q, T_k]: the axes of queries and keys in full, as views where they repeat."""
+    """Return bool [B or 1, H or 1, T_q, T_k]: queries and keys in full, as views where they repeat."""
     dense = dense_of(mask, sizes)
     return dense.expand(-1, -1, sizes.of("q_len", "a dense mask"), sizes.of("k_len", "a dense mask"))
 
@@ -104,7 +107,7 @@ def from_additive(bias: Tensor, whose: str) -> tuple[Tensor, tuple[str, ...]]:
     """
     allowed = bias > HIDES
     least, most = 0.0, 0.0
-    for piece in bias.reshape(-1).split(_AT_ONCE) if bias.numel() else ():
+    for piece in _pieces(bias):
         if not bool((piece < math.inf).all()):  # also false for nan
             raise SoftlookupError(
                 f"{whose}: a number that is added to scores is nan or +inf.",
@@ -140,5 +143,10 @@ def read_bool_or_additive(tensor: Tensor, whose: str) -> Reading:
     return Reading(given(allowed), lost)
 
 
+def _pieces(bias: Tensor) -> Iterator[Tensor]:
+    flat = bias.reshape(-1)
+    return (flat[start : start + _AT_ONCE] for start in range(0, len(flat), _AT_ONCE))
+
+
 def _only_0_and_1(bias: Tensor) -> bool:
-    return all(bool(((piece == 0) | (piece == 1)).all()) for piece in bias.reshape(-1).split(_AT_ONCE))
+    return all(bool(((piece == 0) | (piece == 1)).all()) for piece in _pieces(bias))

@@ -11,9 +11,9 @@
     1 1 .
     1 1 .
 
-In its words: a bool attn_mask is True where the key takes part in attention; a float attn_mask is added to the
-score. It has any shape that broadcasts to [..., T_q, T_k]. is_causal hides what is above the diagonal that
-starts at the first key, and may not be given together with a mask.
+In its words: a bool attn_mask is True where the key takes part in attention; a float attn_mask is added to
+the score. It has any shape that broadcasts to [..., T_q, T_k]. is_causal hides what is above the diagonal
+that starts at the first key, and may not be given together with a mask.
 
 Lost when written: nothing. A query without any key gets zeros from a bool mask, whatever the kernel.
 
