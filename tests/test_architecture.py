@@ -91,6 +91,8 @@ LAYERS = {
     "softlookup.conventions.tensors": (4, 1),
     "softlookup.conventions.parts": (4, 1),
     "softlookup.conventions.plain_axes": (4, 2),
+    "softlookup.conventions.torch_bare_layers": (4, 2),
+    "softlookup.conventions.torch_blocked": (4, 2),
     "softlookup.conventions.*": (4, 3),  # one file an API
     "softlookup.conventions.discover": (4, 4),
     "softlookup.conventions.drawing": (4, 5),
