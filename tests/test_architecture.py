@@ -91,6 +91,7 @@ LAYERS = {
     "softlookup.conventions.tensors": (4, 1),
     "softlookup.conventions.parts": (4, 1),
     "softlookup.conventions.plain_axes": (4, 2),
+    "softlookup.conventions.flex_positions": (4, 2),
     "softlookup.conventions.torch_bare_layers": (4, 2),
     "softlookup.conventions.torch_blocked": (4, 2),
     "softlookup.conventions.*": (4, 3),  # one file an API
