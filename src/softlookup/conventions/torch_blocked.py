@@ -12,6 +12,7 @@ hides the added key, which the mask does not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import torch
@@ -62,7 +63,13 @@ class BlockedMasks:
     @property
     def forms(self) -> dict[str, Writer]:
         """The writers, the cheapest first."""
-        return {"keys": self.as_keys, "2-D": self.as_2d, "2-D and keys": self.as_both, "3-D": self.as_3d}
+        writers: dict[str, Writer] = {
+            "keys": self.as_keys,
+            "2-D": self.as_2d,
+            "2-D and keys": self.as_both,
+            "3-D": self.as_3d,
+        }
+        return {name: _only_square(writer) for name, writer in writers.items()} if self.to_itself else writers
 
     def read(self, arguments: Arguments, sizes: Sizes) -> Reading:
         """Read the attention mask, the key mask, and the hint, which only says what the mask says.
@@ -93,7 +100,7 @@ class BlockedMasks:
         lost = ["everything but hidden keys"] if shared or own else []
         if keys and _batch_size(keys, sizes) is None:
             return Spelling({}, ("hidden keys: [B, T_k] needs batch_size", *lost))
-        return self._written({self.key_mask: _blocked_keys(keys, sizes)}, lost, sizes)
+        return _written({self.key_mask: _blocked_keys(keys, sizes)}, lost)
 
     def as_2d(self, mask: Mask, sizes: Sizes) -> Spelling:
         """The attention mask alone, one bool tensor [T_q, T_k] for all, True = hidden."""
@@ -101,7 +108,7 @@ class BlockedMasks:
         own += [part for part in keys if "B" in part.axes]
         shared += [part for part in keys if "B" not in part.axes]
         lost = ["what differs between samples or heads"] if own else []
-        return self._written({self.attn_mask: _blocked_for_all(shared, sizes)}, lost, sizes)
+        return _written({self.attn_mask: _blocked_for_all(shared, sizes)}, lost)
 
     def as_both(self, mask: Mask, sizes: Sizes) -> Spelling:
         """The attention mask [T_q, T_k] for all, and the key mask [B, T_k]."""
@@ -111,20 +118,14 @@ class BlockedMasks:
             self.attn_mask: _blocked_for_all(shared, sizes),
             self.key_mask: _blocked_keys(keys, sizes),
         }
-        return self._written(written, lost, sizes)
+        return _written(written, lost)
 
     def as_3d(self, mask: Mask, sizes: Sizes) -> Spelling:
         """The attention mask alone, a bool tensor [B*H, T_q, T_k]: head h of sample b is entry b * H + h."""
         batch_size = mask.sizes["B"] or sizes.of("batch_size", f"{self.attn_mask} of three axes")
         num_heads = mask.sizes["H"] or sizes.of("num_heads", f"{self.attn_mask} of three axes")
         blocked = ~full_of(mask, sizes).expand(batch_size, num_heads, -1, -1)
-        return self._written({self.attn_mask: blocked.flatten(0, 1)}, [], sizes)
-
-    def _written(self, masks: dict[str, Tensor | None], lost: list[str], sizes: Sizes) -> Spelling:
-        lengths = {sizes.q_len, sizes.k_len} - {None}
-        if self.to_itself and len(lengths) > 1:
-            lost = ["queries other than the keys: this attention is of tokens to themselves", *lost]
-        return Spelling({name: it for name, it in masks.items() if it is not None}, tuple(lost))
+        return _written({self.attn_mask: blocked.flatten(0, 1)}, [])
 
     def _allowed(self, array: Any, argument: str) -> tuple[Tensor, tuple[str, ...]]:
         tensor = as_tensor(array, self.api)
@@ -179,6 +180,22 @@ class BlockedMasks:
         if sizes.batch_size and sizes.num_heads:
             return str(sizes.batch_size * sizes.num_heads)
         return "B*H"
+
+
+def _only_square(writer: Writer) -> Writer:
+    """Return a writer for tokens that attend to themselves: other queries than keys cannot be asked for."""
+
+    @wraps(writer)
+    def write(mask: Mask, sizes: Sizes) -> Spelling:
+        if None not in (sizes.q_len, sizes.k_len) and sizes.q_len != sizes.k_len:
+            return Spelling({}, ("queries other than the keys: here tokens attend to themselves",))
+        return writer(mask, sizes)
+
+    return write
+
+
+def _written(masks: dict[str, Tensor | None], lost: list[str]) -> Spelling:
+    return Spelling({name: it for name, it in masks.items() if it is not None}, tuple(lost))
 
 
 def _sorted(mask: Mask) -> tuple[list[Mask], list[Mask], list[Mask]]:
