@@ -1,12 +1,11 @@
 """F.scaled_dot_product_attention of PyTorch.
 
-    is_causal=False
-    attn_mask: 1 = may look
-    batch 0
+    attn_mask: bool [2, 1, 3, 3], 1 = may look
+    [0, 0]
     1 . .
     1 1 .
     1 1 1
-    batch 1
+    [1, 0]
     1 . .
     1 1 .
     1 1 .
