@@ -248,13 +248,11 @@ def test_a_wrong_hint_is_followed_on_one_path_and_not_on_the_other():
         torch.testing.assert_close(hinted, alone)
 
 
-@pytest.mark.parametrize("kind", [nn.MultiheadAttention, nn.TransformerEncoderLayer])
-def test_in_inference_the_hint_alone_hides_nothing(kind):
-    module, x = kind(8, 2, batch_first=True).eval(), torch.randn(B, T, 8)
-    tokens = (x, x, x) if kind is nn.MultiheadAttention else (x,)
+@pytest.mark.parametrize("module", [MHA, *TO_ITSELF])
+def test_in_inference_the_hint_alone_hides_nothing(module):
+    call, x = real_self_attention(module), torch.randn(B, T, 8)
     with inference_path(True):
-        plain, hinted = module(*tokens), module(*tokens, is_causal=True)
-    torch.testing.assert_close(hinted, plain)
+        torch.testing.assert_close(call(x, {hint_of(module): True}), call(x, {}))
 
 
 def test_the_hint_hides_the_key_that_add_zero_attn_adds():
@@ -286,6 +284,10 @@ def test_a_rule_is_written_with_the_smallest_tensors(module, mask, shapes):
     assert not written.lost
     wanted = {name: shape for name, shape in zip(names_of(module), shapes, strict=True) if shape}
     assert {name: tuple(it.shape) for name, it in written.arguments.items()} == wanted
+
+
+def test_a_mask_that_shows_everything_is_no_argument():
+    assert convert(torch.ones(1, 1).bool(), target=MHA, q_len=T, k_len=T) == {}
 
 
 def test_padding_of_nobody_knows_how_many_samples_goes_into_the_other_mask():
@@ -394,3 +396,20 @@ def test_a_query_without_keys_gets_what_the_page_says(need_weights, to_itself):
         row = module(x, y, y, attn_mask=blocked, need_weights=need_weights)[0][:, 2]
     nan = need_weights or to_itself
     assert row.isnan().all() if nan else (row == module.out_proj.bias).all()
+
+
+@pytest.mark.parametrize("module", TO_ITSELF)
+def test_a_token_without_keys_gets_nan_in_inference(module):
+    call, x = real_self_attention(module), torch.randn(B, T, 8)
+    blocked = torch.zeros(T, T, dtype=torch.bool)
+    blocked[2] = True
+    with inference_path(True):
+        assert call(x, {names_of(module)[0]: blocked})[:, 2].isnan().all()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_query_without_keys_gets_zeros_on_the_other_path(module):
+    blocked = torch.zeros(T, T, dtype=torch.bool)
+    blocked[2] = True
+    weights = weights_by(find_convention(module)[0], {names_of(module)[0]: blocked}, SIZES)
+    assert not weights[:, :, 2].any()

@@ -16,6 +16,9 @@ from softlookup.terms import SoftlookupError
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
+#: What makes a new tensor beside another, without a look at its numbers: and_masks and or_masks begin so.
+_ASK_NO_VALUE = ("new_ones", "new_zeros", "new_full", "ones_like", "zeros_like", "full_like")
+
 
 def needed_sizes(mod: Callable[..., Tensor], sizes: Sizes) -> Sizes:
     """Return the sizes at which a mask_mod must be asked: 1 for samples and heads it does not look at.
@@ -137,8 +140,11 @@ def _looks_at(mod: Callable[..., Tensor], place: int) -> bool:
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             nonlocal looked
+            result = super().__torch_function__(function, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+            if function.__name__ in _ASK_NO_VALUE or not isinstance(result, Tensor):
+                return result.as_subclass(Tensor) if isinstance(result, Tensor) else result
             looked = True
-            return super().__torch_function__(function, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+            return result
 
     at: list[Tensor] = [torch.tensor(0) for _ in range(4)]
     at[place] = at[place].as_subclass(Watched)
