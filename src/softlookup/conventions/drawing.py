@@ -18,6 +18,7 @@ _SAYS: dict[Meaning, str] = {
     "allowed": "may look",
     "blocked": "hidden",
     "additive": "is added to the scores",
+    "bounds": "bounds of documents",
 }
 
 

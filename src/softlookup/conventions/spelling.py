@@ -33,8 +33,8 @@ from softlookup.masks import Mask
 from softlookup.terms import SoftlookupError
 
 #: What an entry of a mask tensor says. "allowed": nonzero may look. "blocked": nonzero is hidden.
-#: "additive": the number is added to the scores.
-Meaning: TypeAlias = Literal["allowed", "blocked", "additive"]
+#: "additive": the number is added to the scores. "bounds": no entries, but where documents begin and end.
+Meaning: TypeAlias = Literal["allowed", "blocked", "additive", "bounds"]
 Arguments: TypeAlias = Mapping[str, Any]
 
 #: The mask that every page draws, for T_q = T_k = 3, B = 2, H = 1.
