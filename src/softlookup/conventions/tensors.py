@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -34,11 +35,10 @@ def as_tensor(array: Any, whose: str) -> Tensor:
             if isinstance(array, (list, tuple)):
                 return torch.tensor(array)
         else:
-            with_memory = numpy.asarray(array)
-            if with_memory.dtype.kind in "biuf" and with_memory.dtype.itemsize <= 8:
-                writable = with_memory if with_memory.flags.writeable else with_memory.copy()
-                return torch.from_numpy(numpy.ascontiguousarray(writable))
-            array = with_memory
+            with contextlib.suppress(Exception):  # a ragged list, or a symbol that has no numbers yet
+                array = numpy.asarray(array)
+            if isinstance(array, numpy.ndarray) and _has_numbers(array.dtype):
+                return _sharing_memory(array)
     raise SoftlookupError(
         f"{whose}: this is no mask.",
         expected="a tensor or an array of bool, integers or floats",
@@ -141,6 +141,20 @@ def read_bool_or_additive(tensor: Tensor, whose: str) -> Reading:
         )
     allowed, lost = from_additive(tensor, whose)
     return Reading(given(allowed), lost)
+
+
+def _has_numbers(dtype: Any) -> bool:
+    return dtype.name == "bfloat16" or (dtype.kind in "biuf" and dtype.itemsize <= 8)
+
+
+def _sharing_memory(array: Any) -> Tensor:
+    """Return a NumPy array as a tensor; bfloat16, which JAX adds to NumPy's dtypes, by its bits."""
+    import numpy
+
+    of_jax = array.dtype.name == "bfloat16"
+    bits = array.view(numpy.int16) if of_jax else array
+    tensor = torch.from_numpy(numpy.ascontiguousarray(bits if bits.flags.writeable else bits.copy()))
+    return tensor.view(torch.bfloat16) if of_jax else tensor
 
 
 def _pieces(bias: Tensor) -> Iterator[Tensor]:
