@@ -28,6 +28,8 @@ def draw_arguments(convention: Convention, arguments: Mapping[str, Any]) -> str:
 
 
 def _lines(convention: Convention, name: str, value: Any) -> list[str]:
+    if isinstance(value, tuple) and any(isinstance(it, Tensor) for it in value):
+        return [line for n, it in enumerate(value) for line in _lines(convention, f"{name}[{n}]", it)]
     if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
         plain = isinstance(value, (bool, int, float, str, tuple, list, type(None)))
         return [f"{name}={value!r}" if plain else f"{name}: {type(value).__name__}"]
@@ -45,7 +47,7 @@ def _lines(convention: Convention, name: str, value: Any) -> list[str]:
 def _meaning(convention: Convention, name: str, tensor: Tensor) -> str:
     kind = "bool" if tensor.dtype == torch.bool else "float" if tensor.dtype.is_floating_point else "int"
     for it in convention.takes:
-        if (it.argument, it.dtype) == (name, kind):
+        if (it.argument, it.dtype) == (name.partition("[")[0], kind):
             return f", {_SAYS[it.meaning]}" if it.meaning == "additive" else f", 1 = {_SAYS[it.meaning]}"
     return ""
 
