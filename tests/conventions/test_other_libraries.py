@@ -283,6 +283,14 @@ def test_causal_padding_keeps_the_rows_of_padded_queries():
     assert keys.tolist() == [[[[False, True, True]]], [[[False, False, False]]]]
 
 
+def test_the_last_key_of_ours_is_no_last_real_key_so_the_band_is_a_window_from_the_first():
+    mask = causal("bottom-right") & padding([1, 4])
+    written = convert(mask, target=TE, q_len=2, k_len=4)
+    assert (written["attn_mask_type"], written["window_size"]) == ("padding", (1, 2))
+    assert written["bottom_right_diagonal"] is False
+    assert torch.equal(read_dense(written, TE, 2, 4), mask.dense(2, 4))
+
+
 def test_left_padding_is_an_arbitrary_mask_because_kernels_count():
     mask = padding([1, 3], "left")
     assert convert(mask, target=TE, q_len=3, k_len=3)["attn_mask_type"] == "arbitrary"
