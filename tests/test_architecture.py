@@ -229,7 +229,10 @@ LAYERS = {
     "softlookup.promises": (6, 0),
     "softlookup.testing.closeness": (6, 0),
     "softlookup.testing.strategies": (6, 0),
-    "softlookup.testing": (6, 1),
+    "softlookup.testing.drawn_rows": (6, 0),
+    "softlookup.testing.looked_at": (6, 1),
+    "softlookup.testing.visibility": (6, 2),
+    "softlookup.testing": (6, 3),
     "softlookup.console": (6, 0),
     "softlookup.pytest_plugin": (7, 0),
     "softlookup.configuration": (6, 0),
@@ -299,6 +302,9 @@ MANY_PARAMETERS = {
     "softlookup.statistics.observing.observe": "those of attend, and what is to be measured",
     "softlookup.attention.scaled_dot_product_attention": "torch's own signature, and empty_rows",
     "softlookup.multihead.__init__": "torch's own options of such a module",
+    "softlookup.testing.visibility.assert_allowed": "a place in a mask, its lengths, and whose mask it is",
+    "softlookup.testing.visibility.assert_hidden": "those of assert_allowed",
+    "softlookup.testing.visibility.assert_row": "those of assert_allowed",
     "softlookup.testing.closeness.assert_attention_close": "an output, and the problem as users have it",
 }
 

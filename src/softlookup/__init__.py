@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from softlookup.attention import scaled_dot_product_attention as scaled_dot_product_attention
     from softlookup.catalog import explain as explain
     from softlookup.checker.diagnose import check as check
+    from softlookup.conventions import convert as convert
     from softlookup.fused import attend as attend
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
@@ -26,12 +27,18 @@ if TYPE_CHECKING:
     from softlookup.terms import Diagnosis as Diagnosis
     from softlookup.terms import Finding as Finding
     from softlookup.terms import SoftlookupError as SoftlookupError
+    from softlookup.testing.visibility import assert_allowed as assert_allowed
+    from softlookup.testing.visibility import assert_causal as assert_causal
+    from softlookup.testing.visibility import assert_hidden as assert_hidden
+    from softlookup.testing.visibility import assert_hides_padding as assert_hides_padding
+    from softlookup.testing.visibility import assert_row as assert_row
     from softlookup.training_masks import make_training_masks as make_training_masks
 
 _HOME = {
     "scaled_dot_product_attention": "attention",
     "explain": "catalog",
     "check": "checker.diagnose",
+    "convert": "conventions",
     "attend": "fused",
     "Mask": "masks",
     "make_causal_allowed_mask": "masks",
@@ -45,6 +52,11 @@ _HOME = {
     "Diagnosis": "terms",
     "Finding": "terms",
     "SoftlookupError": "terms",
+    "assert_allowed": "testing.visibility",
+    "assert_causal": "testing.visibility",
+    "assert_hidden": "testing.visibility",
+    "assert_hides_padding": "testing.visibility",
+    "assert_row": "testing.visibility",
     "make_training_masks": "training_masks",
 }
 __all__ = [
@@ -56,8 +68,14 @@ __all__ = [
     "MultiHeadAttention",
     "SoftlookupError",
     "Statistics",
+    "assert_allowed",
+    "assert_causal",
+    "assert_hidden",
+    "assert_hides_padding",
+    "assert_row",
     "attend",
     "check",
+    "convert",
     "explain",
     "make_causal_allowed_mask",
     "make_padding_allowed_mask",

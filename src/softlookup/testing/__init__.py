@@ -13,11 +13,23 @@ from softlookup.testing.strategies import (
     qkv,
     shapes,
 )
+from softlookup.testing.visibility import (
+    assert_allowed,
+    assert_causal,
+    assert_hidden,
+    assert_hides_padding,
+    assert_row,
+)
 
 __all__ = [
     "Sizes",
     "allowed_masks",
+    "assert_allowed",
     "assert_attention_close",
+    "assert_causal",
+    "assert_hidden",
+    "assert_hides_padding",
+    "assert_row",
     "assert_solves",
     "attention_problems",
     "in_layout",
