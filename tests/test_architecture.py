@@ -93,6 +93,7 @@ LAYERS = {
     "softlookup.conventions.packed_lengths": (4, 1),
     "softlookup.conventions.plain_axes": (4, 2),
     "softlookup.conventions.varlen_rows": (4, 2),
+    "softlookup.conventions.array_flags": (4, 2),
     "softlookup.conventions.flex_positions": (4, 2),
     "softlookup.conventions.torch_bare_layers": (4, 2),
     "softlookup.conventions.torch_blocked": (4, 2),
