@@ -5,10 +5,10 @@ import torch
 
 from softlookup import SoftlookupError
 from softlookup.conventions import convert
-from softlookup.conventions.converting import read_mask
+from softlookup.conventions.converting import read_mask, write_mask
 from softlookup.conventions.packed_lengths import document_lengths
 from softlookup.conventions.spelling import Sizes
-from softlookup.masks import Mask, causal, documents, packed, padding, sliding_window
+from softlookup.masks import Mask, causal, chunked, documents, packed, padding, sliding_window
 
 FLASH = "flash_attn varlen"
 TORCH = "torch varlen_attn"
@@ -156,6 +156,14 @@ def test_causal_padding_loses_the_rows_of_padded_queries_and_nothing_else():
 def test_what_a_row_cannot_say_is_lost_in_words(mask, words):
     with pytest.raises(SoftlookupError, match=words):
         flash(mask, 4, 4)
+
+
+def test_tensors_are_searched_for_rows():
+    allowed = (chunked(2) & padding([3, 4])).dense(4, 4)
+    written = flash(Mask.from_tensor(packed([0, 1, 4]).dense(4, 4)), 4, 4)
+    assert written["cu_seqlens_q"].tolist() == [0, 1, 4]
+    lossy = write_mask(Mask.from_tensor(allowed), FLASH, Sizes(4, 4, 2, 1))
+    assert (read_mask(lossy.arguments, FLASH, Sizes(4, 4, 2)).mask.dense(4, 4) | ~allowed).all()
 
 
 def test_torch_says_causal_by_its_window():

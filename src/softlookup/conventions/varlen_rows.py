@@ -20,8 +20,9 @@ from torch import Tensor
 
 from softlookup.conventions.packed_lengths import document_lengths
 from softlookup.conventions.parts import Parts, parts_of
+from softlookup.conventions.recognising import recognise
 from softlookup.conventions.spelling import Sizes, refuse_shape
-from softlookup.conventions.tensors import as_tensor, everything, given
+from softlookup.conventions.tensors import as_tensor, everything, full_of, given
 from softlookup.masks import Given, Mask, causal, packed, padding, sliding_window
 from softlookup.terms import Corner, SoftlookupError
 
@@ -214,9 +215,11 @@ def mask_of(rows: Rows, sizes: Sizes, whose: str) -> Mask:
 
 
 def _sayable(mask: Mask, sizes: Sizes) -> tuple[Parts, tuple[str, ...]]:
-    """Return the parts of a mask less what no row says."""
-    hides_nothing = isinstance(mask, Given) and bool(mask.allowed_mask.all())
-    parts = Parts() if hides_nothing else parts_of(mask, sizes)
+    """Return the parts of a mask less what no row says; a tensor is searched for parts."""
+    parts = parts_of(mask, sizes)
+    if parts.rest or (parts.keys is not None and parts.lengths is None):
+        found = recognise(full_of(mask, sizes))
+        parts = parts if found is None else parts_of(found, sizes)
     lost = (_REST,) * bool(parts.rest)
     if parts.keys is not None and parts.lengths is None:
         parts, lost = replace(parts, keys=None), (*lost, _KEYS)
