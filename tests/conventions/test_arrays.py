@@ -483,6 +483,7 @@ def test_the_reference_of_onnx_takes_all_queries_for_the_first_beside_one_row():
         (JAX, 'causal("bottom-right")', {"local_window_size"}),
         (JAX, 'causal & padding([2, 4], "left")', {"is_causal", "mask"}),
         (NNX, "causal & padding([2, 4])", {"is_causal", "mask"}),
+        (NNX, "sliding_window(2)", {"mask"}),
         (LINEN, "causal", {"mask"}),
         (KERAS, "causal", {"use_causal_mask"}),
         (KERAS, 'causal & padding([2, 4], "left")', {"use_causal_mask", "value_mask"}),
@@ -527,6 +528,35 @@ def test_every_form_is_exact_where_there_are_more_queries_than_keys(name, mask):
         if not written.lost:
             found = convention.run(q, k, v, written.arguments)
             torch.testing.assert_close(found[some], wanted[some], atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize(("name", "form"), [(JAX, "flags"), (ONNX, "windows")])
+@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS)
+def test_no_window_is_written_with_a_negative_number(name, form, q_len, k_len):
+    bands = (
+        causal,
+        lambda corner: sliding_window(2, corner=corner),
+        lambda corner: sliding_window(1, "each side", corner),
+    )
+    for band, corner, length in itertools.product(bands, ("top-left", "bottom-right"), (1, k_len)):
+        mask = band(corner) & padding([length, length])
+        written = write_mask(mask, f"{name}[{form}]", Sizes(q_len, k_len, B, H)).arguments
+        sides = [written[it] for it in ("left_window_size", "right_window_size") if it in written]
+        assert all(number >= 0 for number in (*sides, *written.get("local_window_size", ())))
+
+
+def test_a_window_of_jax_that_ends_before_it_begins_shows_nothing():
+    assert not read({"local_window_size": -1}, JAX, Sizes(4, 6, B, H)).any()
+
+
+def test_a_bias_in_bfloat16_is_read_as_its_numbers():
+    library(JAX)
+    import jax.numpy as jnp
+
+    bias = jnp.asarray([[0.0, 0.5, -2.0]], jnp.bfloat16)
+    assert (
+        read_mask({"bias": bias}, JAX, Sizes(1, 3)).lost[0].startswith("the bias on visible keys, -2 to 0.5")
+    )
 
 
 @pytest.mark.parametrize("name", [JAX, ONNX])
