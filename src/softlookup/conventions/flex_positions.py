@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from softlookup.conventions.spelling import Sizes, refuse_shape
-from softlookup.conventions.tensors import from_additive
+from softlookup.conventions.spelling import Reading, Sizes, refuse_shape
+from softlookup.conventions.tensors import from_additive, given
 from softlookup.terms import SoftlookupError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _ASK_NO_VALUE = ("new_ones", "new_zeros", "new_full", "ones_like", "zeros_like", "full_like")
 
 
-def needed_sizes(mod: Callable[..., Tensor], sizes: Sizes) -> Sizes:
+def needed_sizes(mod: Callable[..., Tensor], sizes: Sizes, whose: str) -> Sizes:
     """Return the sizes at which a mask_mod must be asked: 1 for samples and heads it does not look at.
 
     Raises: SoftlookupError when it looks at them and nobody said how many there are.
     """
     asked = {
-        name: sizes.of(name, f"a function that looks at {letter}") if _looks_at(mod, place) else 1
+        name: sizes.of(name, f"a function that looks at {letter}") if _looks_at(mod, place, whose) else 1
         for place, (name, letter) in enumerate((("batch_size", "b"), ("num_heads", "h")))
     }
     return replace(sizes, **asked)
@@ -58,12 +58,29 @@ def hidden_by_score_mod(
     def of_score(score: float) -> Callable[..., Tensor]:
         return lambda b, h, i, j: mod(torch.tensor(score), b, h, i, j)
 
-    sizes = needed_sizes(of_score(0.0), sizes)
+    sizes = needed_sizes(of_score(0.0), sizes, whose)
     at_0, at_1 = (_everywhere(of_score(score), sizes, whose) for score in (0.0, 1.0))
     allowed, lost = from_additive(at_0, whose)
     if bool(((at_1 - at_0 - 1).abs() > 1e-3)[allowed].any()):
         lost += ("what score_mod does to scores beyond adding to them",)
     return allowed, lost
+
+
+def read_block_mask(block_mask: BlockMask, sizes: Sizes, whose: str) -> Reading:
+    """Return what a compiled kernel shows: whole blocks, and in part-shown blocks what mask_mod shows.
+
+    Raises: SoftlookupError for anything but a BlockMask, for other lengths than it is for, and when its
+    mask_mod looks at samples or heads and nobody said how many there are.
+    """
+    some, full, sizes = blocks_of(block_mask, sizes, whose)
+    mask_mod, device = block_mask.mask_mod, block_mask.kv_num_blocks.device
+    by_mod = ask_everywhere(mask_mod, needed_sizes(mask_mod, sizes, whose), whose, device)
+    allowed = full | (some & by_mod)
+    if bool((allowed == by_mod).all()):
+        return Reading(given(by_mod))
+    return Reading(
+        given(allowed), ("the entries where blocks and mask_mod differ: uncompiled, only mask_mod is asked",)
+    )
 
 
 def blocks_of(block_mask: BlockMask, sizes: Sizes, whose: str) -> tuple[Tensor, Tensor, Sizes]:
@@ -132,7 +149,7 @@ def _everywhere(
     return answers
 
 
-def _looks_at(mod: Callable[..., Tensor], place: int) -> bool:
+def _looks_at(mod: Callable[..., Tensor], place: int, whose: str) -> bool:
     """Say whether a function of (b, h, i, j) computes anything from one of these."""
     looked = False
 
@@ -151,7 +168,7 @@ def _looks_at(mod: Callable[..., Tensor], place: int) -> bool:
     try:
         mod(*at)
     except Exception as error:
-        raise _failed(error, "flex_attention") from error
+        raise _failed(error, whose) from error
     return looked
 
 

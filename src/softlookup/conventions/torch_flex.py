@@ -16,24 +16,19 @@ Lost when read: what score_mod does to visible scores, and blocks that say somet
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from softlookup.conventions.flex_positions import (
     ask_everywhere,
-    blocks_of,
     hidden_by_score_mod,
     needed_sizes,
+    read_block_mask,
 )
 from softlookup.conventions.spelling import Arguments, Reading, Sizes, Spelling, Takes, take_known
 from softlookup.conventions.tensors import everything, given
 from softlookup.fused.flex import block_mask_of, mask_mod_of
 from softlookup.masks import AllOf, Mask
 from softlookup.terms import SoftlookupError
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
 
 NAME = "flex_attention"
 ALSO = ("flex", "FlexAttention", "torch.nn.attention.flex_attention")
@@ -53,9 +48,9 @@ def read(arguments: Arguments, sizes: Sizes) -> Reading:
             f"{NAME}: a mask_mod is part of a BlockMask.", expected="block_mask or mask_mod", got="both"
         )
     if block_mask is not None:
-        readings = [_of_block_mask(block_mask, sizes)]
+        readings = [read_block_mask(block_mask, sizes, NAME)]
     elif mask_mod is not None:
-        readings = [Reading(given(ask_everywhere(mask_mod, needed_sizes(mask_mod, sizes), NAME)))]
+        readings = [Reading(given(ask_everywhere(mask_mod, needed_sizes(mask_mod, sizes, NAME), NAME)))]
     else:
         readings = []
     if score_mod is not None:
@@ -64,19 +59,6 @@ def read(arguments: Arguments, sizes: Sizes) -> Reading:
     masks = [reading.mask for reading in readings] or [everything()]
     lost = tuple(words for reading in readings for words in reading.lost)
     return Reading(AllOf.of(*masks) if len(masks) > 1 else masks[0], lost)
-
-
-def _of_block_mask(block_mask: BlockMask, sizes: Sizes) -> Reading:
-    """Read what a compiled kernel shows: whole blocks, and in part-shown blocks what mask_mod shows."""
-    some, full, sizes = blocks_of(block_mask, sizes, NAME)
-    mask_mod, device = block_mask.mask_mod, block_mask.kv_num_blocks.device
-    by_mod = ask_everywhere(mask_mod, needed_sizes(mask_mod, sizes), NAME, device)
-    allowed = full | (some & by_mod)
-    if bool((allowed == by_mod).all()):
-        return Reading(given(by_mod))
-    return Reading(
-        given(allowed), ("the entries where blocks and mask_mod differ: uncompiled, only mask_mod is asked",)
-    )
 
 
 def as_block_mask(mask: Mask, sizes: Sizes) -> Spelling:
