@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from softlookup.catalog import explain as explain
     from softlookup.checker.diagnose import check as check
     from softlookup.conventions import convert as convert
+    from softlookup.conventions import identify as identify
     from softlookup.fused import attend as attend
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
@@ -39,6 +40,7 @@ _HOME = {
     "explain": "catalog",
     "check": "checker.diagnose",
     "convert": "conventions",
+    "identify": "conventions",
     "attend": "fused",
     "Mask": "masks",
     "make_causal_allowed_mask": "masks",
@@ -77,6 +79,7 @@ __all__ = [
     "check",
     "convert",
     "explain",
+    "identify",
     "make_causal_allowed_mask",
     "make_padding_allowed_mask",
     "make_training_masks",

@@ -7,5 +7,6 @@
 
 from softlookup.conventions.converting import convert
 from softlookup.conventions.discover import convention_names, conventions, find_convention
+from softlookup.conventions.identifying import Identification, identify
 
-__all__ = ["convention_names", "conventions", "convert", "find_convention"]
+__all__ = ["Identification", "convention_names", "conventions", "convert", "find_convention", "identify"]

@@ -16,6 +16,7 @@ from operator import and_
 import torch
 from torch import Tensor
 
+from softlookup.conventions.tensors import as_words
 from softlookup.masks import (
     AllOf,
     Given,
@@ -34,7 +35,6 @@ _AT_ONCE = 1 << 20  # entries that are compared at a time: they, and what they s
 _SAMPLED = (
     1 << 22
 )  # entries of the rows that guesses are made from; a mask of no more is looked at as a whole
-_WORD = 8  # bools are compared eight at a time, as one int64
 _FEWEST_CHUNKS = 3  # documents of one length are called chunks from here on
 
 
@@ -102,19 +102,11 @@ def _without_repeats(allowed: Tensor) -> Tensor:
 
 def _equal(wanted: Tensor, found: Tensor) -> bool:
     """Compare two bool tensors that broadcast to each other, eight entries at a time where memory allows."""
-    words = [_as_words(it) for it in (wanted, found)]
+    words = [as_words(it) for it in (wanted, found)]
     if words[0] is not None and words[1] is not None and words[0].shape[-1] == words[1].shape[-1]:
         wanted, found = words[0], words[1]
     shape = torch.broadcast_shapes(wanted.shape, found.shape)  # type: ignore[no-untyped-call]
     return torch.equal(wanted.to(found.device).expand(shape), found.expand(shape))
-
-
-def _as_words(bools: Tensor) -> Tensor | None:
-    """Return bool [..., n * 8] as int64 [..., n], sharing memory; None where it does not lie that way."""
-    steps = (*bools.stride()[:-1], bools.storage_offset(), bools.shape[-1])
-    if bools.stride(-1) != 1 or any(step % _WORD for step in steps):
-        return None
-    return bools.view(torch.int64)
 
 
 @dataclass(frozen=True)

@@ -164,3 +164,11 @@ def _pieces(bias: Tensor) -> Iterator[Tensor]:
 
 def _only_0_and_1(bias: Tensor) -> bool:
     return all(bool(((piece == 0) | (piece == 1)).all()) for piece in _pieces(bias))
+
+
+def as_words(bools: Tensor) -> Tensor | None:
+    """Return bool [..., n * 8] as int64 [..., n], sharing memory; None where it does not lie that way."""
+    steps = (*bools.stride()[:-1], bools.storage_offset(), bools.shape[-1])
+    if bools.stride(-1) != 1 or not bools.shape[-1] or any(step % 8 for step in steps):
+        return None
+    return bools.view(torch.int64)

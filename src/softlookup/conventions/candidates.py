@@ -1,0 +1,146 @@
+"""Everything that a tensor can be, with what speaks for and against each, and who takes it so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from softlookup.conventions.discover import conventions
+from softlookup.conventions.meanings import Kind, Numbers, axes_of, four_axes, kinds_of
+from softlookup.conventions.plausible import Marks
+from softlookup.conventions.spelling import Sizes, Takes
+from softlookup.conventions.tensors import HIDES
+
+_ROWS_OF_A_TRIANGLE = 5  # so many lengths 1, 2, 3, ... are no coincidence
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One thing that a tensor can be.
+
+    kind: "allowed", "blocked", "additive", or "lengths", "bounds", "document ids", "token ids"
+    axes: e.g. "B 1 T_q T_k"
+    against: sentences that speak against it; without any it is possible
+    taken_by: arguments of APIs that take the tensor as it is and mean this, e.g. "F....(attn_mask)"
+    """
+
+    kind: Kind
+    axes: str
+    dtype: str
+    against: tuple[str, ...] = ()
+    taken_by: tuple[str, ...] = ()
+    marks: Marks | None = field(default=None, repr=False)
+
+    @property
+    def words(self) -> str:
+        """Say what an entry means, and the axes."""
+        one = "True" if self.dtype == "bool" else "1"
+        says = {
+            "allowed": f"{one} = may look",
+            "blocked": f"{one} = hidden",
+            "additive": "added to the scores",
+            "lengths": "real tokens of each sample",
+            "bounds": "bounds of packed documents (cu_seqlens)",
+            "document ids": "ids of packed documents",
+            "token ids": "token ids or positions, and no mask",
+        }
+        return f"{says[self.kind]}, [{', '.join(self.axes.split())}]"
+
+
+def candidates_of(tensor: Tensor, sizes: Sizes) -> list[Candidate]:
+    """Return what a tensor can be, the possible and likelier first."""
+    numbers = Numbers.of(tensor)
+    found = [it for kind in kinds_of(tensor, numbers, sizes) for it in _of_kind(kind, tensor, numbers, sizes)]
+    by_token = tensor.dim() == 2 and tensor.dtype not in (torch.bool, *_FLOATS)
+    likelier = ["B T_k"] if by_token else []
+    return sorted(found, key=lambda it: (bool(it.against), it.axes not in likelier if likelier else False))
+
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _of_kind(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iterator[Candidate]:
+    dtype = "bool" if tensor.dtype == torch.bool else "float" if tensor.dtype.is_floating_point else "int"
+    if kind in ("lengths", "bounds"):
+        axes = "B" if kind == "lengths" else "documents+1"
+        empty = numbers.least == 0 if kind == "lengths" else not bool((tensor.diff() > 0).all())
+        against = (f"a {'sample' if kind == 'lengths' else 'document'} would have no token",) if empty else ()
+        yield Candidate(kind, axes, dtype, against, _taken_by(kind, axes, dtype))
+    elif kind in ("document ids", "token ids"):
+        yield Candidate(kind, "B T_k" if tensor.dim() == 2 else "T_k", dtype)
+    else:
+        for axes in axes_of(tuple(tensor.shape), sizes):
+            marks = _marks(kind, tensor, axes, sizes)
+            spoken = tuple(_against(kind, numbers, axes, marks))
+            yield Candidate(kind, axes, dtype, spoken, _taken_by(kind, axes, dtype), marks)
+
+
+def _marks(kind: Kind, tensor: Tensor, axes: str, sizes: Sizes) -> Marks:
+    """Return what the tensor marks; for numbers that are added, what they leave visible."""
+    marked = tensor if tensor.dtype == torch.bool else tensor > HIDES if kind == "additive" else tensor == 1
+    return Marks(four_axes(marked, axes, sizes.num_heads), inverse=kind == "blocked")
+
+
+def _against(kind: Kind, numbers: Numbers, axes: str, marks: Marks) -> Iterator[str]:
+    if kind == "additive":
+        if numbers.flags and numbers.most > 0:
+            yield "numbers 0 and 1 added to scores hide nothing"
+        elif numbers.most > -HIDES:
+            yield f"{numbers.most:g} added to a score gives that key all weight"
+        elif not numbers.fills:
+            return
+    if axes != "B T_k" or kind == "additive":
+        yield from (it for it in marks.against() if kind != "additive" or it.startswith("no query"))
+    else:
+        yield from _against_keys(marks)
+    if axes == "T_q T_k" and not marks.square:
+        yield from _against_two_axes(marks)
+
+
+def _against_keys(marks: Marks) -> Iterator[str]:
+    """What speaks against one row of keys for each sample."""
+    yield from (it for it in marks.against() if "see" in it)
+    rows = marks.visible()[:, 0, 0]
+    counts = rows.sum(dim=-1).tolist()
+    triangle = len(rows) == rows.shape[-1] >= _ROWS_OF_A_TRIANGLE
+    if triangle and counts in (list(range(1, len(rows) + 1)), list(range(len(rows), 0, -1))):
+        yield "the samples would have 1, 2, 3, ... tokens, one more each"
+
+
+def _against_two_axes(marks: Marks) -> Iterator[str]:
+    """What speaks against queries and keys where the rows look like the padding of samples."""
+    rows = marks.visible()[0, 0]
+    counts = rows.sum(dim=-1)
+    j = torch.arange(rows.shape[-1])
+    from_the_left = torch.equal(rows, j < counts[:, None])
+    from_the_right = torch.equal(rows, j >= rows.shape[-1] - counts[:, None])
+    steps = [b - a for a, b in pairwise(counts.tolist())]
+    if (from_the_left or from_the_right) and min(steps, default=0) < 0 < max(steps, default=0):
+        yield "queries would see a number of keys that goes up and down"
+
+
+def _taken_by(kind: Kind, axes: str, dtype: str) -> tuple[str, ...]:
+    return tuple(
+        f"{it.name} ({takes.argument})"
+        for it in conventions()
+        for takes in it.takes
+        if takes.meaning == kind and takes.dtype == dtype and takes_axes(takes, axes)
+    )
+
+
+def takes_axes(takes: Takes, axes: str) -> bool:
+    """Say whether an argument takes a tensor with these axes and means them so."""
+    names = axes.split()
+    for shape in takes.shapes:
+        theirs = shape.split()
+        if names == theirs:
+            return True
+        short = len(theirs) - len(names)
+        broadcasts = takes.broadcast and short >= 0 and axes != "B T_k"
+        if broadcasts and all(own in ("1", it) for own, it in zip(names, theirs[short:], strict=True)):
+            return True
+    return False
