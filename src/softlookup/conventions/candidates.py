@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.discover import conventions
-from softlookup.conventions.meanings import Kind, Numbers, axes_of, four_axes, kinds_of
+from softlookup.conventions.meanings import Kind, Numbers, axes_of, document_like, four_axes, kinds_of
 from softlookup.conventions.plausible import Marks
 from softlookup.conventions.spelling import Sizes, Takes
 from softlookup.conventions.tensors import HIDES
 
 _ROWS_OF_A_TRIANGLE = 5  # so many lengths 1, 2, 3, ... are no coincidence
+_RISING = 4  # so many numbers that rise from 0 are no text
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +69,18 @@ def _of_kind(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iter
     if kind in ("lengths", "bounds"):
         axes = "B" if kind == "lengths" else "documents+1"
         empty = numbers.least == 0 if kind == "lengths" else not bool((tensor.diff() > 0).all())
-        against = (f"a {'sample' if kind == 'lengths' else 'document'} would have no token",) if empty else ()
+        against: tuple[str, ...] = (
+            (f"a {'sample' if kind == 'lengths' else 'document'} would have no token",) if empty else ()
+        )
         yield Candidate(kind, axes, dtype, against, _taken_by(kind, axes, dtype))
     elif kind in ("document ids", "token ids"):
-        yield Candidate(kind, "B T_k" if tensor.dim() == 2 else "T_k", dtype)
+        against = tuple(_against_ids(kind, tensor, numbers, sizes))
+        yield Candidate(kind, "B T_k" if tensor.dim() == 2 else "T_k", dtype, against)
     else:
-        for axes in axes_of(tuple(tensor.shape), sizes):
+        possible = axes_of(tuple(tensor.shape), sizes)
+        for axes in possible:
             marks = _marks(kind, tensor, axes, sizes)
-            spoken = tuple(_against(kind, numbers, axes, marks))
+            spoken = tuple(_against(kind, numbers, axes, marks, samples_possible="B T_k" in possible))
             yield Candidate(kind, axes, dtype, spoken, _taken_by(kind, axes, dtype), marks)
 
 
@@ -85,7 +90,10 @@ def _marks(kind: Kind, tensor: Tensor, axes: str, sizes: Sizes) -> Marks:
     return Marks(four_axes(marked, axes, sizes.num_heads), inverse=kind == "blocked")
 
 
-def _against(kind: Kind, numbers: Numbers, axes: str, marks: Marks) -> Iterator[str]:
+def _against(
+    kind: Kind, numbers: Numbers, axes: str, marks: Marks, *, samples_possible: bool
+) -> Iterator[str]:
+    """What speaks against a mask of entries; a few rows of one more each may be samples too."""
     if kind == "additive":
         if numbers.flags and numbers.most > 0:
             yield "numbers 0 and 1 added to scores hide nothing"
@@ -93,22 +101,54 @@ def _against(kind: Kind, numbers: Numbers, axes: str, marks: Marks) -> Iterator[
             yield f"{numbers.most:g} added to a score gives that key all weight"
         elif not numbers.fills:
             return
-    if axes != "B T_k" or kind == "additive":
-        yield from (it for it in marks.against() if kind != "additive" or it.startswith("no query"))
-    else:
-        yield from _against_keys(marks)
+    small = marks.square and marks.marked.shape[-1] < _ROWS_OF_A_TRIANGLE
+    if axes == "B T_k":
+        yield from _against_keys(marks, kind)
+    elif kind == "additive":
+        yield from (it for it in marks.against() if it.startswith("no query"))
+    elif not (axes == "T_q T_k" and small and samples_possible and _one_more_each(marks)):
+        yield from marks.against()
     if axes == "T_q T_k" and not marks.square:
         yield from _against_two_axes(marks)
 
 
-def _against_keys(marks: Marks) -> Iterator[str]:
+def _against_keys(marks: Marks, kind: Kind) -> Iterator[str]:
     """What speaks against one row of keys for each sample."""
-    yield from (it for it in marks.against() if "see" in it)
+    yield from (it for it in marks.against() if kind != "additive" or it.startswith("no query"))
     rows = marks.visible()[:, 0, 0]
-    counts = rows.sum(dim=-1).tolist()
-    triangle = len(rows) == rows.shape[-1] >= _ROWS_OF_A_TRIANGLE
-    if triangle and counts in (list(range(1, len(rows) + 1)), list(range(len(rows), 0, -1))):
+    if len(rows) != rows.shape[-1] or len(rows) < _ROWS_OF_A_TRIANGLE:
+        return
+    if _one_more_each(marks):
         yield "the samples would have 1, 2, 3, ... tokens, one more each"
+    j = torch.arange(rows.shape[-1])
+    counts = rows.sum(dim=-1)[:, None]
+    if not bool(((rows == (j < counts)).all(dim=-1) | (rows == (j >= len(j) - counts)).all(dim=-1)).all()):
+        yield "the real tokens of a sample would begin and end in the middle, or have holes"
+
+
+def _one_more_each(marks: Marks) -> bool:
+    """Say whether every row shows one key more than the row before it, or one less."""
+    counts = marks.visible().flatten(0, -2).sum(dim=-1)
+    return len(counts) > 1 and bool((counts.diff() == 1).all() or (counts.diff() == -1).all())
+
+
+def _against_ids(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iterator[str]:
+    """What speaks against integers that are no mask."""
+    if kind == "document ids":
+        if numbers.flags and bool((tensor == 1).all(dim=-1).any()):
+            yield "a sample would have no document 0"
+        return
+    if sizes.k_len not in (None, tensor.shape[-1]):
+        yield f"T_k is {sizes.k_len}"
+    if tensor.dim() == 2 and document_like(tensor):
+        yield "no text goes up by one from 0"
+    if (
+        tensor.dim() == 1
+        and len(tensor) >= _RISING
+        and int(tensor[0]) == 0
+        and bool((tensor.diff() > 0).all())
+    ):
+        yield "no text goes up from 0"
 
 
 def _against_two_axes(marks: Marks) -> Iterator[str]:

@@ -18,6 +18,8 @@ from softlookup.conventions.tensors import HIDES
 Kind = Literal["allowed", "blocked", "additive", "lengths", "bounds", "document ids", "token ids"]
 
 _AT_ONCE = 1 << 22
+#: Of three axes or two, where the batch is 1: what means the same as what.
+_SAME = {(2, 1): ("T_q T_k", "B T_k"), (3, 1): ("H T_q T_k", "B*H T_q T_k")}
 _LISTED = 5  # different numbers that are told apart
 
 
@@ -78,6 +80,9 @@ def axes_of(shape: tuple[int, ...], sizes: Sizes) -> list[str]:
         4: ["B H T_q T_k"],
     }.get(len(shape), [])
     fitting = [axes for axes in named if _fits(axes, shape, sizes)] or named
+    same = _SAME.get((len(shape), shape[0] if len(shape) == 2 else sizes.batch_size or 0))
+    if same and same[1] in fitting and sizes.q_len != 1:
+        fitting = [axes for axes in fitting if axes != same[0]]
     return list(dict.fromkeys(_with_ones(axes, shape) for axes in fitting))
 
 
@@ -161,7 +166,7 @@ def kinds_of(tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iterator[Kind]:
     if tensor.dim() == 1:
         yield from _kinds_of_a_row(tensor, numbers, sizes)
     elif tensor.dim() == 2:
-        if document_like(tensor):
+        if document_like(tensor) and tensor.dtype != torch.uint8:
             yield "document ids"
         if not numbers.flags:
             yield "token ids"

@@ -52,12 +52,7 @@ def _call(convention: Convention, best: Candidate, sizes: Sizes) -> str:
         expression = _expression(takes, best, sizes.num_heads)
         if expression is not None:
             if _ARRAYS & set(convention.needs):
-                expression = (
-                    f"({expression})".replace("((", "(").replace("))", ")")
-                    if "~" in expression
-                    else expression
-                )
-                expression += ".numpy()"
+                expression = (f"({expression})" if expression[0] == "~" else expression) + ".numpy()"
             return convention.call.format(f"{takes.argument}={expression}")
     lost = _lost(convention, best, sizes)
     if lost:
@@ -76,9 +71,8 @@ def _lost(convention: Convention, best: Candidate, sizes: Sizes) -> str:
     mask = given(best.marks.visible())
     shape = best.marks.marked.shape
     k_len = shape[-1]
-    full = Sizes(
-        shape[-2] if shape[-2] > 1 else sizes.q_len or k_len, k_len, shape[0], sizes.num_heads or shape[1]
-    )
+    q_len = shape[-2] if shape[-2] > 1 else sizes.q_len or k_len
+    full = Sizes(q_len, k_len, shape[0], sizes.num_heads or shape[1])
     try:
         return "; ".join(write_mask(mask, convention.name, full).lost)
     except SoftlookupError:  # a size that nobody said
