@@ -97,6 +97,9 @@ LAYERS = {
     "softlookup.conventions.flex_positions": (4, 2),
     "softlookup.conventions.torch_bare_layers": (4, 2),
     "softlookup.conventions.torch_blocked": (4, 2),
+    "softlookup.conventions.transformers_calls": (4, 2),
+    "softlookup.conventions.transformers_keys": (4, 2),
+    "softlookup.conventions.transformers_layers": (4, 2),
     "softlookup.conventions.recognising": (4, 1),
     "softlookup.conventions.*": (4, 3),  # one file an API
     "softlookup.conventions.discover": (4, 4),
