@@ -409,6 +409,14 @@ def test_a_query_without_keys_gets_the_mean_by_eager_and_zeros_by_sdpa_and_flex(
     assert not weights[FLEX].any()
 
 
+def test_a_float16_mask_beside_float32_scores_leaves_a_query_without_keys_as_it_was():
+    hidden = write_mask(padding(0), f"{EAGER}[float16]", SIZES).arguments
+    q, k, _ = problem(SIZES)
+    found = weights_by(find_convention(EAGER)[0], hidden, SIZES)
+    torch.testing.assert_close(found, (q @ k.mT / 4).softmax(-1), atol=1e-2, rtol=0)
+    assert (found - 1 / T).abs().max() > 0.1
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_two_masks_added_up_overflow_in_half_precision_and_give_nan(dtype):
     once = write_mask(padding(0), f"{EAGER}[{str(dtype).removeprefix('torch.')}]", SIZES)

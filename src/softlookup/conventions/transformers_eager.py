@@ -14,8 +14,9 @@ In its words: a mask of four axes is custom, or was prepared before, and is retu
 eager_mask makes is float [B, 1, T_q, T_k], 0 where the key takes part in attention and the smallest number
 of the model's dtype elsewhere. It is added to the scores. Beyond its words: any of the four axes may be 1,
 and heads may differ. A bool mask is added too, as 0 and 1, and hides nothing. A query without any key gets
-the mean of all values, hidden ones too, for all its scores are alike large. Two masks added up, or a large
-negative score beside one in float16, overflow to -inf: then such a query gets NaN.
+the mean of all values, hidden ones too, for nothing is left of its scores beside so large a number; only a
+float16 mask beside float32 scores leaves them, and the query sees as if nothing were hidden. Two masks
+added up, or a large negative score beside one in float16, overflow to -inf: then such a query gets NaN.
 
 Lost when written: nothing. The numbers are those of the form's dtype, which is to be the model's.
 
