@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,12 +51,7 @@ def convert(
     written = write_mask(reading.mask, target, sizes_of(reading.mask, given))
     lost = [*(f"read as {source}: {words}" for words in reading.lost), *written.lost]
     if lost and not lossy:
-        raise SoftlookupError(
-            f"convert: {target} cannot say all of this mask.",
-            expected="a mask that can be said, or lossy=True, which leaves out what is lost",
-            got="lost: " + "; ".join(lost),
-            hint=_other_forms(target),
-        )
+        raise refuse_loss(target, lost)
     return written.arguments
 
 
@@ -90,7 +85,17 @@ def write_mask(mask: Mask, target: str, sizes: Sizes) -> Spelling:
     return spelling
 
 
-def sizes_of(mask: Mask, given: Sizes) -> Sizes:
+def refuse_loss(target: str, lost: Iterable[str]) -> SoftlookupError:
+    """Return the refusal of a mask of which a target says only a part."""
+    return SoftlookupError(
+        f"convert: {target} cannot say all of this mask.",
+        expected="a mask that can be said, or lossy=True, which leaves out what is lost",
+        got="lost: " + "; ".join(lost),
+        hint=_other_forms(target),
+    )
+
+
+def sizes_of(mask: Mask | Bias, given: Sizes) -> Sizes:
     """Return the sizes that were given, filled up with those that the mask fixes.
 
     Raises: SoftlookupError when the two contradict each other.

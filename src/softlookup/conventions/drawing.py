@@ -22,22 +22,28 @@ _SAYS: dict[Meaning, str] = {
 }
 
 
-def draw_arguments(convention: Convention, arguments: Mapping[str, Any]) -> str:
-    """Return one block of lines for every argument; ``1`` is True or 1, ``.`` is False or 0."""
-    return "\n".join(line for name, value in arguments.items() for line in _lines(convention, name, value))
+def draw_arguments(convention: Convention, arguments: Mapping[str, Any], most: float = math.inf) -> str:
+    """Return one block of lines for every argument; ``1`` is True or 1, ``.`` is False or 0.
+
+    most: tensors of more entries are named with their shape, and not drawn
+    """
+    lines = (line for name, value in arguments.items() for line in _lines(convention, name, value, most))
+    return "\n".join(lines)
 
 
-def _lines(convention: Convention, name: str, value: Any) -> list[str]:
+def _lines(convention: Convention, name: str, value: Any, most: float) -> list[str]:
     if isinstance(value, tuple) and any(isinstance(it, Tensor) for it in value):
-        return [line for n, it in enumerate(value) for line in _lines(convention, f"{name}[{n}]", it)]
+        return [line for n, it in enumerate(value) for line in _lines(convention, f"{name}[{n}]", it, most)]
     if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
         plain = isinstance(value, (bool, int, float, str, tuple, list, type(None)))
         return [f"{name}={value!r}" if plain else f"{name}: {type(value).__name__}"]
     tensor = as_tensor(value, convention.name)
-    if tensor.dim() < 2:
-        return [f"{name}={tensor.tolist()}"]
     dtype = str(tensor.dtype).removeprefix("torch.")
     lines = [f"{name}: {dtype} {list(tensor.shape)}{_meaning(convention, name, tensor)}"]
+    if tensor.numel() > most:
+        return [f"{lines[0]} (too large to draw)"]
+    if tensor.dim() < 2:
+        return [f"{name}={tensor.tolist()}"]
     for place in itertools.product(*map(range, tensor.shape[:-2])):
         lines += [str(list(place))] * (tensor[..., 0, 0].numel() > 1)
         lines += _rows(tensor[place])
