@@ -36,6 +36,7 @@ TAKES = (
     Takes("cu_seqlens_q", "bounds", "int", ("documents+1",)),
     Takes("cu_seqlens_k", "bounds", "int", ("documents+1",)),
 )
+CAUSAL = {"causal": True}
 WINDOW = ({"causal": True, "window_size": (3, -1)}, "keys before the own one")
 
 

@@ -35,6 +35,7 @@ TAKES = (
     Takes("cu_seq_q", "bounds", "int", ("documents+1",)),
     Takes("cu_seq_k", "bounds", "int", ("documents+1",)),
 )
+CAUSAL = {"window_size": (-1, 0)}
 WINDOW = ({"window_size": (3, 0)}, "keys before the own one")
 
 

@@ -61,6 +61,7 @@ ALSO = ("attn_bias", "memory_efficient_attention", "xformers.ops.memory_efficien
 WORDS = "xformers 0.0.35"
 CALL = "memory_efficient_attention(q, k, v, {})"
 TAKES = (Takes("attn_bias", "additive", "float", ("B T_q T_k", "B H T_q T_k")),)
+NEEDS = ("xformers",)  # for its classes; the call itself needs CUDA
 
 _MISSING = (
     "everything: the classes of attn_bias come with xformers, which is not installed: pip install xformers"
