@@ -19,6 +19,8 @@ from typing import Any
 import click
 import torch
 from draw_rules import drawings
+from write_conventions import PAGE as CONVENTIONS
+from write_conventions import conventions_page, read_facts
 
 from softlookup import catalog, cli
 from softlookup.learn.exercise import all_exercises
@@ -52,6 +54,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield REFERENCE / "masks.md", masks_page()
     yield REFERENCE / "cli.md", cli_page()
     yield REFERENCE / "exercises.md", exercises_page()
+    yield CONVENTIONS, conventions_page(read_facts())
 
 
 def rules_page(drawn: dict[str, Any]) -> str:

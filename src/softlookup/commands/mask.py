@@ -14,7 +14,7 @@ from softlookup.terms import SoftlookupError
 
 if TYPE_CHECKING:
     from softlookup.conventions.spelling import Sizes
-    from softlookup.mask_report import AskedMask
+    from softlookup.mask_answers import AskedMask
 
 _SUFFIXES = (".npy", ".npz", ".safetensors", ".pt")
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -57,7 +57,7 @@ def command(mask: str | None, listing: bool, form: str, **asked: Any) -> None:
     True means that a query may look at a key, unless --from says otherwise.
     """
     if listing:
-        from softlookup.mask_report import convention_lines, convention_list
+        from softlookup.mask_answers import convention_lines, convention_list
 
         click.echo(json.dumps(convention_list(), indent=2) if form == "json" else convention_lines())
         return
@@ -74,7 +74,7 @@ def command(mask: str | None, listing: bool, form: str, **asked: Any) -> None:
 
 def _shown(mask: str, form: str, options: dict[str, Any]) -> str:
     """Return the drawing, the reasons and the calls, and write the pictures."""
-    from softlookup.mask_report import Wanted, mask_facts, mask_report
+    from softlookup.mask_answers import Wanted, mask_facts, mask_report
 
     asked = _asked_mask(mask, options)
     place = _place(options["explain"])
@@ -89,7 +89,7 @@ def _shown(mask: str, form: str, options: dict[str, Any]) -> str:
 
 def _asked_mask(text: str, options: dict[str, Any]) -> AskedMask:
     """Read the mask: from a file, or from words."""
-    from softlookup.mask_report import ask_mask
+    from softlookup.mask_answers import ask_mask
 
     in_file = Path(text).suffix.lower() in _SUFFIXES or options["source"] or options["name"]
     if not in_file and not (Path(text).suffix and Path(text).is_file()):
@@ -176,12 +176,12 @@ def _place(text: str | None) -> tuple[int, ...] | None:
 
 
 def _write_picture(option: str, file: str, asked: AskedMask) -> None:
-    from softlookup.report.mask_png import mask_png
-    from softlookup.report.mask_svg import mask_svg
+    from softlookup.report.mask_png import png_of
+    from softlookup.report.mask_svg import svg_of
 
     picture = asked.picture()
     try:
-        Path(file).write_bytes(mask_png(picture) if option == "png" else mask_svg(picture).encode())
+        Path(file).write_bytes(png_of(picture) if option == "png" else svg_of(picture).encode())
     except OSError as problem:
         raise SoftlookupError(
             f"mask: the picture could not be written to {file!r}.",

@@ -15,7 +15,7 @@ from softlookup.conventions.plausible import Marks
 from softlookup.conventions.spelling import Sizes, Takes
 from softlookup.conventions.tensors import HIDES
 
-_ROWS_OF_A_TRIANGLE = 5  # so many lengths 1, 2, 3, ... are no coincidence
+_ROWS_OF_A_TRIANGLE = 8  # so many lengths 1, 2, 3, ... are no coincidence
 _RISING = 4  # so many numbers that rise from 0 are no text
 
 
@@ -106,7 +106,7 @@ def _against(
         yield from _against_keys(marks, kind)
     elif kind == "additive":
         yield from (it for it in marks.against() if it.startswith("no query"))
-    elif not (axes == "T_q T_k" and small and samples_possible and _one_more_each(marks)):
+    elif not (axes == "T_q T_k" and small and samples_possible and _no_triangle_stands(marks)):
         yield from marks.against()
     if axes == "T_q T_k" and not marks.square:
         yield from _against_two_axes(marks)
@@ -124,6 +124,12 @@ def _against_keys(marks: Marks, kind: Kind) -> Iterator[str]:
     counts = rows.sum(dim=-1)[:, None]
     if not bool(((rows == (j < counts)).all(dim=-1) | (rows == (j >= len(j) - counts)).all(dim=-1)).all()):
         yield "the real tokens of a sample would begin and end in the middle, or have holes"
+
+
+def _no_triangle_stands(marks: Marks) -> bool:
+    """Say whether rows of one more key each can be queries in neither reading: then they may be samples."""
+    opposite = Marks(marks.marked, not marks.inverse)
+    return _one_more_each(marks) and bool(marks.against()) and bool(opposite.against())
 
 
 def _one_more_each(marks: Marks) -> bool:
@@ -147,6 +153,7 @@ def _against_ids(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> 
         and len(tensor) >= _RISING
         and int(tensor[0]) == 0
         and bool((tensor.diff() > 0).all())
+        and not bool((tensor.diff() == 1).all())  # positions, or bounds in decoding
     ):
         yield "no text goes up from 0"
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from softlookup.conventions.candidates import Candidate, candidates_of
 from softlookup.conventions.dangers import dangers_of
 from softlookup.conventions.recognising import recognise
-from softlookup.conventions.right_calls import right_calls
+from softlookup.conventions.right_calls import calls_for
 from softlookup.conventions.spelling import Sizes
 from softlookup.conventions.tensors import as_tensor
 from softlookup.masks import Mask
@@ -121,7 +121,7 @@ def identify(
     Raises: SoftlookupError for what is no tensor, is empty, or has more than four axes.
 
     >>> import torch
-    >>> found = identify(torch.ones(4, 4).triu(1).bool(), q_len=4, k_len=4)
+    >>> found = identify(torch.ones(6, 6).triu(1).bool(), q_len=6, k_len=6)
     >>> found.answer.words
     'True = hidden, [T_q, T_k]'
     >>> found.structure
@@ -145,7 +145,7 @@ def identify(
         tuple(found),
         _structure(best),
         tuple(dangers_of(_cpu(tensor), best)),
-        {} if best is None else right_calls(best, sizes),
+        {} if best is None else calls_for(best, sizes),
     )
 
 

@@ -12,11 +12,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from softlookup.conventions.recognising import recognise
 from softlookup.conventions.tensors import as_words
+from softlookup.masks import Given, Mask
 
 _ALL_ONES = 0x0101010101010101
 _SAMPLED = 64  # rows that are asked one by one
 _QUICK = 16  # queries that are asked before all of them are
+_LONG_DIAGONAL = 16  # entries that are hardly all alike by chance
 _SMALL = 1 << 24  # entries of a mask that is looked at as a whole
 
 
@@ -60,7 +63,8 @@ class Marks:
         """Return sentences that speak against this reading; none where it is what attention does."""
         found = [self._nothing_seen()]
         if self.by_query and not self._rows_alike():
-            found += [self._own_key_hidden(), self._only_later()] if self.square else [self._ever_fewer()]
+            square = (self._own_key_hidden, self._only_later, self._only_itself)
+            found += [ask() for ask in (square if self.square else (self._ever_fewer,))]
         return [sentence for sentence in found if sentence]
 
     def _nothing_seen(self) -> str:
@@ -82,7 +86,7 @@ class Marks:
 
     def _own_key_hidden(self) -> str:
         hidden = ~(self.marked.diagonal(dim1=-2, dim2=-1) ^ self.inverse)  # [B, H, T]
-        if not bool(hidden.any()):
+        if not bool(hidden.any()) or self._own_keys_by_chance():
             return ""
         at = hidden.nonzero()
         for batch, head, query in at[: _SAMPLED // 4].tolist():
@@ -94,6 +98,28 @@ class Marks:
             if len(wrong)
             else ""
         )
+
+    def _own_keys_by_chance(self) -> bool:
+        """Say whether few queries see no own key, in a mask whose opposite is as sound and no rules explain.
+
+        There may be as many queries as keys by chance, and then no key is a query's own.
+        """
+        opposite = Marks(self.marked, not self.inverse)
+        if self.marked.shape[-1] >= _LONG_DIAGONAL or opposite._only_later() or opposite._only_itself():
+            return False
+        heads = (head[:, None] for head in opposite.visible().unbind(dim=1))
+        return not all(_by_positions(recognise(head)) for head in heads)
+
+    def _only_itself(self) -> str:
+        beside = (self.marked.diagonal(step, dim1=-2, dim2=-1) ^ self.inverse for step in (-1, 1))
+        if any(bool(it.any()) for it in beside):
+            return ""
+        T = self.marked.shape[-1]
+        rows = torch.arange(T) if self.marked.numel() <= _SMALL else torch.linspace(0, T - 1, _SAMPLED).long()
+        others = torch.arange(T) != rows[:, None]
+        if bool((self.visible(slice(None), slice(None), rows) & others).any()):
+            return ""
+        return "queries would see nothing but themselves"
 
     def _only_later(self) -> str:
         if bool((self.marked.diagonal(-1, dim1=-2, dim2=-1) ^ self.inverse).any()):
@@ -111,6 +137,8 @@ class Marks:
         q_len, k_len = self.marked.shape[-2:]
         rows = torch.linspace(0, q_len - 1, min(q_len, _SAMPLED), dtype=torch.float64).long()
         shown = self.visible(slice(None), slice(None), rows)
+        if bool(shown.all(dim=-1).any()):
+            return ""  # the opposite has a query without keys, which is no better
         if not bool(shown.any(dim=-1).all()):
             shown = shown[..., shown.any(dim=-1).all(dim=0).all(dim=0), :]
             rows = rows[: shown.shape[-2]]
@@ -124,3 +152,8 @@ class Marks:
             if rising and bool((last.diff(dim=-1) == 0).all())
             else ""
         )
+
+
+def _by_positions(mask: Mask | None) -> bool:
+    """Say whether a mask is made of rules, at least one of them about queries."""
+    return mask is not None and "T_q" in mask.axes and not any(isinstance(it, Given) for it in mask.leaves())

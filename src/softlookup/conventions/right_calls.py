@@ -23,7 +23,7 @@ _SOURCES = {
 }
 
 
-def right_calls(best: Candidate, sizes: Sizes) -> dict[str, str]:
+def calls_for(best: Candidate, sizes: Sizes) -> dict[str, str]:
     """Return for each API the call that sees what ``best`` shows, or why there is none."""
     if (best.kind, best.dtype) not in _SOURCES:
         return _of_structure(best)

@@ -13,7 +13,7 @@ _PALETTE = bytes.fromhex("ffffff" "3b82c4" "9cc3e6" "e6e8eb" "d9730d")  # fmt: s
 _COLOURS = {FULL: 1, PARTLY: 2, EMPTY: 3}
 
 
-def mask_png(picture: MaskPicture) -> bytes:
+def png_of(picture: MaskPicture) -> bytes:
     """Return the bytes of the file."""
     rows, columns = len(picture.panels[0].rows), len(picture.panels[0].rows[0])
     cell = max(4, min(24, _WIDEST // max(rows, columns)))

@@ -28,7 +28,7 @@ _STYLE = (
 _CLASSES = {FULL: "full", PARTLY: "partly", EMPTY: "none"}
 
 
-def mask_svg(picture: MaskPicture) -> str:
+def svg_of(picture: MaskPicture) -> str:
     """Return the text of the file."""
     columns, rows = len(picture.panels[0].rows[0]), len(picture.panels[0].rows)
     widest = _WIDEST if len(picture.panels) > 1 else _WIDEST_ALONE

@@ -9,10 +9,10 @@ from softlookup.report.mask_panels import MaskPanel, MaskPicture, longest_label,
 _CELL = 2  # characters: the mark and a blank
 
 
-def mask_text(picture: MaskPicture) -> str:
+def text_of(picture: MaskPicture) -> str:
     """Return the drawing: ``1`` may look, ``.`` hidden, and ``+`` some of a block.
 
-    >>> print(mask_text(MaskPicture("", (MaskPanel("", ("1.", ".."), frozenset({1})),), 2, 2)))
+    >>> print(text_of(MaskPicture("", (MaskPanel("", ("1.", ".."), frozenset({1})),), 2, 2)))
     query   key 0 1
         0       1 .
         1       . .  <- sees no key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,7 +18,10 @@ from softlookup.masks.accept import whole_number
 from softlookup.terms import SoftlookupError
 from softlookup.testing.drawn_rows import drawn_row, listed
 
-INVERTED = "the opposite mask would pass: is True = hidden meant? Say source='blocked_mask'"
+INVERTED = (
+    "the mask looks inverted: is it a blocked mask? Then say so: source='blocked_mask', "
+    "or source='nn.MultiheadAttention'"
+)
 
 
 @dataclass(frozen=True)
@@ -38,22 +42,28 @@ class Looked:
     k_len: int
     unsaid: bool  # nobody said what True means
 
-    @property
+    @cached_property
     def dense(self) -> Tensor:
         """Bool [B or 1, H or 1, T_q, T_k]."""
         return self.mask.dense(self.q_len, self.k_len).cpu()
 
     @property
+    def is_unsaid_tensor(self) -> bool:
+        """Say whether this is a tensor of which nobody said what True means."""
+        return self.unsaid and isinstance(self.mask, Given)
+
+    @property
     def looks_inverted(self) -> bool:
         """Say whether True may mean hidden: nobody said what it means, and no query sees its own key."""
-        if not self.unsaid or not isinstance(self.mask, Given) or not self.q_len == self.k_len > 1:
+        if not self.is_unsaid_tensor or not self.q_len == self.k_len > 1:
             return False
         return not bool(self.dense.diagonal(dim1=-2, dim2=-1).any())
 
     def compare(self, place: Place, wrong: Callable[[Tensor], Tensor], says: str) -> None:
         """Raise at the first sample and head in whose row [T_k] some key is wrong."""
         __tracebackhide__ = True
-        rows = self.mask._answer(torch.tensor([place.query]), self.q_len, self.k_len)[:, :, 0].cpu()
+        query = torch.tensor([place.query], device=self.mask._home())
+        rows = self.mask._answer(query, self.q_len, self.k_len)[:, :, 0].cpu()
         samples = _asked("batch", place.batch, len(rows))
         for batch, head in itertools.product(samples, _asked("head", place.head, rows.shape[1])):
             row = rows[batch, head]
@@ -62,7 +72,8 @@ class Looked:
                 lines = [f"{self.named(place.query, batch, head)} {says}; it sees {listed(row)}"]
                 lines += drawn_row(row, mark=at, label="wrong")
                 lines += self._why_hidden(place.query, [key for key in at if not row[key]][:1], batch, head)
-                raise AssertionError("\n  ".join([*lines, *([INVERTED] if self.looks_inverted else [])]))
+                opposite = self.looks_inverted or (self.is_unsaid_tensor and len(at) == len(row) > 1)
+                raise AssertionError("\n  ".join([*lines, *([INVERTED] if opposite else [])]))
 
     def _why_hidden(self, query: int, keys: list[int], batch: int, head: int) -> list[str]:
         lengths = {"q_len": self.q_len, "k_len": self.k_len}
@@ -111,6 +122,7 @@ def look(
             expected=f"query < T_q = {q_len} and key < T_k = {k_len}",
             got=f"query {query}, {'keys' if len(keys) > 1 else 'key'} {', '.join(map(str, keys))}",
         )
+    read._check(q_len, k_len)
     return Looked(read, q_len, k_len, unsaid=source is None)
 
 

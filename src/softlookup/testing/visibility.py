@@ -159,7 +159,8 @@ def assert_hides_padding(mask: Any, token_ids: Tensor, pad_id: int = 0, *, sourc
     """
     __tracebackhide__ = True
     real = (ids("token_ids", token_ids) != pad_id).cpu()  # [B, T_k]
-    if source is None and tuple(getattr(mask, "shape", ())) == tuple(real.shape) and len(set(real.shape)) == 2:
+    shape = tuple(getattr(mask, "shape", ()))
+    if source is None and shape == tuple(real.shape) and shape[0] != shape[1]:
         raise SoftlookupError(
             "assert_hides_padding: two axes are queries and keys.",
             expected="[T_q, T_k] or [B, H, T_q, T_k]",
@@ -185,7 +186,7 @@ def assert_hides_padding(mask: Any, token_ids: Tensor, pad_id: int = 0, *, sourc
             *_likely_reason(looked, visible, real),
         ]
         raise AssertionError("\n  ".join(lines))
-    unseen = real & ~visible.any(dim=1).any(dim=1)
+    unseen = _unseen(visible, real)
     if bool(unseen.any()):
         sample = int(unseen.any(dim=-1).nonzero()[0])
         at = unseen[sample]
@@ -198,11 +199,20 @@ def assert_hides_padding(mask: Any, token_ids: Tensor, pad_id: int = 0, *, sourc
 
 def _likely_reason(looked: Looked, visible: Tensor, real: Tensor) -> list[str]:
     """Say why padding is seen, where it shows: [B, H, T_q, T_k] and which keys are real, [B, T_k]."""
-    if looked.unsaid and bool((~visible == real[:, None, None, :]).all()):
+    hidden, padded = ~visible, ~real[:, None, None, :]
+    opposite_passes = not bool((hidden & padded).any()) and not bool(_unseen(hidden, real).any())
+    if looked.is_unsaid_tensor and opposite_passes:
         return [INVERTED]
+    if len(looked.dense) == 1 and torch.equal(visible[0, 0], real):
+        return ["it is [B, T_k] and was read as [T_q, T_k], for B = T_q: mask[:, None, None, :]"]
     rows = looked.q_len == looked.k_len and torch.equal(visible.any(dim=1).any(dim=-1), real)
     if rows and not bool(real.all()):
         return ["it hides the rows of padded queries; their columns must be hidden: mask[:, None, None, :]"]
     if len(looked.dense) == 1 and bool((real != real[:1]).any()):
         return ["the mask is the same for all samples, and their padding differs: it needs an axis [B, ...]"]
     return []
+
+
+def _unseen(visible: Tensor, real: Tensor) -> Tensor:
+    """Return which real keys no query sees: [B, T_k]."""
+    return real & ~visible.any(dim=1).any(dim=1)

@@ -18,15 +18,14 @@ from softlookup.conventions.tensors import as_tensor
 from softlookup.mask_cells import mask_picture, refuse_too_many
 from softlookup.masks import Bias, Mask
 from softlookup.report.mask_panels import MaskPicture
-from softlookup.report.mask_text import mask_text
+from softlookup.report.mask_text import text_of
 from softlookup.report.plain_words import printable
 from softlookup.terms import SoftlookupError
 
 _MOST_ENTRIES = 2304  # of a tensor that is drawn or written into JSON: 48 x 48
 _MOST_LISTED = 8  # empty rows, samples that a key is explained for
 
-#: A place in a mask: query, key and, where they are asked for, sample and head.
-Place = tuple[int, ...]
+Place = tuple[int, ...]  #: query, key and, where they are asked for, sample and head
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +167,7 @@ def mask_report(asked: AskedMask, wanted: Wanted) -> str:
     if wanted.draw:
         same = "T_q" not in asked.visible.axes and asked.sizes.q_len is None
         note = ["(every query sees the same keys: one is drawn)"] * same
-        sections.append([mask_text(asked.picture()), *note])
+        sections.append([text_of(asked.picture()), *note])
     if wanted.explain:
         sections.append(asked.explained(wanted.explain))
     sections += [list(it.lines()) for it in calls(asked, wanted)]
