@@ -205,13 +205,9 @@ def test_large_arguments_are_named_and_not_drawn():
 def test_every_convention_that_is_listed_writes_a_mask(name):
     if name == "xformers":
         pytest.importorskip("xformers", reason="its classes are its masks")
-    done = CliRunner().invoke(
-        main,
-        ["mask", "causal", "--q-len", "4", "--k-len", "4", "--batch-size", "2", "--heads", "2", "--lossy"]
-        + ["--to", name],  # noqa: RUF005
-    )
-    assert done.exit_code == 0, done.output
-    assert f"\n{name}: {find_convention(name)[0].call.partition('{')[0]}" in done.output
+    sizes = ["--q-len", 4, "--k-len", 4, "--batch-size", 2, "--heads", 2]
+    out = run("causal", *sizes, "--to", name, "--lossy")
+    assert f"\n{name}: {find_convention(name)[0].call.partition('{')[0]}" in out
 
 
 def test_several_libraries_are_written_one_after_the_other():
@@ -329,10 +325,11 @@ def test_one_of_several_tensors_is_chosen_by_its_name(tmp_path):
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".pt"])
 def test_a_file_is_identified(tmp_path, suffix):
     file = saved(tmp_path, suffix, {"it": ~LOWER})
-    out = run(file, "--identify", "--q-len", 5, "--k-len", 5)
+    sizes = ["--q-len", 5, "--k-len", 5, "--batch-size", 2]
+    out = run(file, "--identify", *sizes)
     assert out.startswith(str(file))
     assert "True = hidden, [T_q, T_k]" in out
-    (found,) = facts(file, "--identify")["tensors"]
+    (found,) = facts(file, "--identify", *sizes)["tensors"]
     assert (found["dtype"], found["shape"]) == ("bool", [5, 5])
     assert found["identified"]["answer"] == "True = hidden, [T_q, T_k]"
 
@@ -423,6 +420,7 @@ class _Runs:
         return exec, (f"open({str(self.witness)!r}, 'w').write('run')",)
 
 
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")  # torch's word about it, before it refuses
 def test_a_pickle_that_runs_code_is_refused_and_runs_nothing(tmp_path):
     witness = tmp_path / "witness"
     evil = _Runs(witness)
@@ -531,10 +529,10 @@ def test_a_picture_needs_lengths(tmp_path):
 @pytest.mark.parametrize("cells", [1, 5, 11, 33, 48])
 @pytest.mark.parametrize("block", [1, 4, 128])
 def test_labels_of_an_axis_do_not_touch(cells, block):
-    found = ticks(cells, block, room=20)
+    found = ticks(cells, block, apart=2)
     assert found[0] == (0, "0")
     for (at, label), (following, _) in itertools.pairwise(found):
-        assert (following - at) * 2 > len(label)
+        assert following - at >= 2
         assert label == str(at * block)
 
 
