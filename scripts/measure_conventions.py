@@ -142,12 +142,17 @@ def shapes(convention: Convention) -> dict[str, dict[str, str]]:
         first = sizes_for(convention)
         found[name] = {shape: _shape(convention, take, shape, first) for shape in SHAPES}
         for equal, sizes in with_equal_axes(convention):
-            for shape in SHAPES:
+            for shape in filter(lambda shape: _can_be_mistaken(shape, sizes), SHAPES):
                 says = _shape(convention, take, shape, sizes)
                 if says.startswith("taken for") and says != found[name][shape]:
                     found[name][f"{shape} where {equal}"] = says
         _check_shapes(convention, take, found[name])
     return found
+
+
+def _can_be_mistaken(shape: str, sizes: Sizes) -> bool:
+    tensor = in_shape(random_mask(shape, sizes), shape, sizes)
+    return any(fits(tensor, other, sizes) for other in READINGS if other != shape)
 
 
 def _shape(convention: Convention, take: Takes, shape: str, sizes: Sizes) -> str:

@@ -15,7 +15,7 @@ from softlookup.conventions.plausible import Marks
 from softlookup.conventions.spelling import Sizes, Takes
 from softlookup.conventions.tensors import HIDES
 
-_ROWS_OF_A_TRIANGLE = 8  # so many lengths 1, 2, 3, ... are no coincidence
+_ROWS_OF_A_TRIANGLE = 5  # so many lengths 1, 2, 3, ... are no coincidence
 _RISING = 4  # so many numbers that rise from 0 are no text
 
 

@@ -20,6 +20,7 @@ _ALL_ONES = 0x0101010101010101
 _SAMPLED = 64  # rows that are asked one by one
 _QUICK = 16  # queries that are asked before all of them are
 _LONG_DIAGONAL = 16  # entries that are hardly all alike by chance
+_RULES_EXPLAIN_ALL = 3  # of fewer queries and keys some rule explains most masks
 _SMALL = 1 << 24  # entries of a mask that is looked at as a whole
 
 
@@ -105,10 +106,11 @@ class Marks:
         There may be as many queries as keys by chance, and then no key is a query's own.
         """
         opposite = Marks(self.marked, not self.inverse)
-        if self.marked.shape[-1] >= _LONG_DIAGONAL or opposite._only_later() or opposite._only_itself():
+        T = self.marked.shape[-1]
+        if T >= _LONG_DIAGONAL or opposite._only_later() or opposite._only_itself():
             return False
         heads = (head[:, None] for head in opposite.visible().unbind(dim=1))
-        return not all(_by_positions(recognise(head)) for head in heads)
+        return T < _RULES_EXPLAIN_ALL or not all(_by_positions(recognise(head)) for head in heads)
 
     def _only_itself(self) -> str:
         beside = (self.marked.diagonal(step, dim1=-2, dim2=-1) ^ self.inverse for step in (-1, 1))
