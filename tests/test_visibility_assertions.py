@@ -68,13 +68,47 @@ def test_exactly_one_of_allowed_and_hidden_holds(query, key):
 
 def test_a_tensor_of_the_opposite_meaning_is_suspected():
     words = failure(assert_allowed, ~LOWER, query=2, key=1)
+    assert "looks inverted" in words
     assert "source='blocked_mask'" in words
     assert_allowed(~LOWER, query=2, key=1, source="blocked_mask")
 
 
 def test_nothing_is_suspected_where_a_query_sees_itself_or_somebody_said_the_meaning():
-    assert "blocked_mask" not in failure(assert_hidden, LOWER, query=2, key=1)
-    assert "opposite" not in failure(assert_allowed, ~LOWER, query=2, key=1, source="allowed_mask")
+    assert "inverted" not in failure(assert_hidden, LOWER, query=2, key=1)
+    assert "inverted" not in failure(assert_allowed, ~LOWER, query=2, key=1, source="allowed_mask")
+    assert "inverted" not in failure(assert_allowed, ~causal(), query=2, key=1, q_len=4, k_len=4)
+
+
+def test_an_inverted_row_is_suspected_where_queries_and_keys_are_not_equally_many():
+    shown = torch.ones(2, 4).tril(1).bool()
+    assert "looks inverted" in failure(assert_row, ~shown, query=0, keys=[0, 1])
+    assert "inverted" not in failure(assert_row, shown, query=0, keys=[0])
+
+
+def test_a_window_at_the_last_keys_is_not_called_inverted():
+    shown = torch.tensor([[0, 0, 0, 1, 0], [0, 0, 0, 1, 1]]).bool()  # two new queries behind a cache
+    assert "inverted" not in failure(assert_allowed, shown, query=0, key=4)
+
+
+@pytest.mark.parametrize(
+    "mask", [LOWER.numpy(), LOWER.tolist(), LOWER[None, None]], ids=["array", "list", "4-D"]
+)
+def test_a_mask_may_be_an_array_a_list_or_have_four_axes(mask):
+    assert_row(mask, query=2, keys=[0, 1, 2])
+
+
+def test_a_mask_speaks_of_at_least_so_many_keys():
+    assert_allowed(padding([5]), query=0, key=0)
+    assert "at most T_k = 3" in refusal(assert_allowed, padding([5]), query=0, key=0, k_len=3)
+
+
+def test_the_mask_and_the_tokens_stay_as_they_were():
+    mask, tokens = LOWER.clone(), TOKENS.clone()
+    failure(assert_row, mask, query=1, keys=[3])
+    assert_causal(mask)
+    failure(assert_hides_padding, mask, tokens)
+    assert torch.equal(mask, LOWER)
+    assert torch.equal(tokens, TOKENS)
 
 
 # Rows

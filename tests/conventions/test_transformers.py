@@ -235,6 +235,18 @@ def test_a_written_function_is_taken_by_every_maker(mask):
         assert torch.equal(made, wanted)
 
 
+def test_after_a_cache_the_joined_functions_are_asked_about_later_queries():
+    mask, sizes = prefix_lm([2, 7], "bottom-right"), Sizes(T, T + 3, B, H)
+    joined = write_mask(mask, f"{FUNCTION}[or and and]", sizes).arguments
+    made = made_by(functools.partial(makers.create_causal_mask, **joined), "sdpa", cached=3)
+    assert torch.equal(made, mask.dense(T, T + 3))
+
+
+def test_a_function_that_shows_everything_answers_in_four_axes():
+    everything = write_mask(Mask.from_tensor(torch.ones(1, 1).bool()), FUNCTION, SIZES).arguments
+    assert makers.sdpa_mask(B, T, T, **everything).all()
+
+
 def test_sdpa_mask_skips_any_function_unless_told_not_to():
     written = write_mask(sliding_window(2), FUNCTION, SIZES).arguments
     assert makers.sdpa_mask(B, T, T, mask_function=written["mask_function"]) is None
@@ -374,7 +386,7 @@ def test_of_a_score_mask_flex_looks_at_the_first_head():
     by_head[:, 0] = by_head[:, 0].masked_fill(~LOWER, -torch.inf)
     reading = read_mask(by_head, FLEX, SIZES)
     assert reading.lost == ("the heads but the first, which are not looked at",)
-    assert torch.equal(reading.mask.dense(T, T)[0, 0], LOWER)
+    assert torch.equal(reading.mask.dense(T, T).expand(B, H, T, T), LOWER.expand(B, H, T, T))
     assert torch.equal(seen(FLEX, {"attention_mask": by_head}), LOWER.expand(B, H, T, T))
 
 
@@ -459,16 +471,24 @@ def test_a_decoder_is_told_padding_and_only_what_is_not_causal_besides():
     both_ways = convert(padding([3, 5], "left"), target=DECODER, q_len=T, k_len=T)
     assert both_ways.pop("is_causal") is False
     assert torch.equal(both_ways["attention_mask"], LEFT)
+    assert torch.equal(
+        dense_of({"is_causal": False, **both_ways}, DECODER), dense_of(both_ways["attention_mask"], ENCODER)
+    )
 
 
 @pytest.mark.parametrize(
     ("mask", "name"),
-    [(padding([3, 5]), ENCODER), (causal() & padding([3, 5]), DECODER), (padding([3, 5]), DECODER)],
+    [
+        (padding([3, 5]), ENCODER),
+        (causal("bottom-right") & padding([3, 5]), DECODER),
+        (padding([3, 5]), DECODER),
+    ],
     ids=["encoder", "decoder", "decoder both ways"],
 )
-def test_a_dense_mask_is_recognised_as_two_axes(mask, name):
-    dense = Mask.from_tensor(mask.dense(T, T).expand(B, H, T, T))
-    by_rule, by_tensor = (convert(it, target=name, q_len=T, k_len=T) for it in (mask, dense))
+@pytest.mark.parametrize("q_len", [T, 3])
+def test_a_dense_mask_is_recognised_as_two_axes(mask, name, q_len):
+    dense = Mask.from_tensor(mask.dense(q_len, T).expand(B, H, q_len, T))
+    by_rule, by_tensor = (convert(it, target=name, q_len=q_len, k_len=T) for it in (mask, dense))
     assert by_rule.keys() == by_tensor.keys()
     assert torch.equal(by_rule["attention_mask"], by_tensor["attention_mask"])
 
