@@ -241,6 +241,12 @@ def test_inverted_padding_is_told():
     assert "source='blocked_mask'" in failure(assert_hides_padding, ~REAL[:, None, None, :], TOKENS)
 
 
+def test_a_mask_that_hides_nothing_is_not_called_inverted():
+    words = failure(assert_hides_padding, torch.ones(4, 4).bool(), TOKENS)
+    assert "inverted" not in words
+    assert "the same for all samples" in words
+
+
 def test_two_axes_that_may_be_samples_are_refused():
     assert "[T_q, T_k] or [B, H, T_q, T_k]" in refusal(assert_hides_padding, REAL, TOKENS)
 
