@@ -33,7 +33,7 @@ def svg_of(picture: MaskPicture) -> str:
     columns, rows = len(picture.panels[0].rows[0]), len(picture.panels[0].rows)
     widest = _WIDEST if len(picture.panels) > 1 else _WIDEST_ALONE
     cell = max(_SMALLEST, min(_LARGEST, widest // max(columns, rows)))
-    left = 30 + _LETTER * longest_label(rows, picture.block[0])
+    left = 34 + _LETTER * longest_label(rows, picture.block[0])
     across = min(len(picture.panels), _PANELS_ABREAST)
     # No narrower than the words above a panel, which name its axis of keys.
     wide, tall = left + max(columns * cell + _GAP, 120), _TOP + rows * cell + _GAP
@@ -68,7 +68,7 @@ def _panel(panel: MaskPanel, picture: MaskPicture, corner: tuple[int, int], cell
     yield _text(x, y - 38, panel.title, "title") if panel.title else ""
     yield _text(x, y - 20, "key")
     queries, keys = picture.block
-    beside, middle = x - 14 - _LETTER * longest_label(rows, queries), y + rows * cell / 2
+    beside, middle = x - 18 - _LETTER * longest_label(rows, queries), y + rows * cell / 2
     yield f'<text transform="translate({beside} {middle:g}) rotate(-90)" text-anchor="middle">query</text>'
     for at, label in ticks(columns, keys, apart=_LETTER * (longest_label(columns, keys) + 1) / cell):
         yield _text(x + at * cell + cell / 2, y - 5, label, anchor="middle")
