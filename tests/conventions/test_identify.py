@@ -59,6 +59,41 @@ def test_the_opposite_mask_gets_the_opposite_answer(name):
     assert identify(~allowed).answer.kind == "blocked"
 
 
+HERE = torch.arange(6)[:, None] - torch.arange(6)
+OWN_KEY_HIDDEN = HERE != 0  # as in LSA and SAITS, where nobody looks at itself
+TOO_LITTLE = {
+    "nobody sees itself": OWN_KEY_HIDDEN,
+    "only earlier keys": HERE > 0,
+    "only keys two or more before": HERE > 1,
+    "only later keys and itself": HERE <= 0,
+    "from the query's place to the end, more keys than queries": torch.ones(4, 7).triu().bool(),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LITTLE)
+def test_what_two_readings_could_mean_gets_no_single_answer(name):
+    for mask in (TOO_LITTLE[name], ~TOO_LITTLE[name]):
+        assert identify(mask[None, None]).answer is None
+
+
+def test_numbers_that_go_up_by_one_are_positions_or_the_bounds_of_decoding():
+    found = identify(torch.arange(6))
+    assert found.answer is None
+    assert {it.kind for it in found.possible} >= {"bounds", "token ids"}
+
+
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 12), visible=st.sampled_from([0.3, 0.7, 0.9]))
+@settings(max_examples=300, deadline=None)
+def test_queries_of_another_sequence_are_never_called_the_opposite(seed, size, visible):
+    """As many queries as keys by chance: no key is a query's own."""
+    allowed = torch.rand(2, 1, size, size, generator=torch.Generator().manual_seed(seed)) < visible
+    allowed[..., 0] |= ~allowed.any(-1)
+    for tensor, wrong in ((allowed, "blocked"), (~allowed, "allowed")):
+        answer = identify(tensor).answer
+        some_sample_hides_nothing = bool(allowed.all(-1).all(-1).any())
+        assert answer is None or answer.kind != wrong or some_sample_hides_nothing
+
+
 def test_padding_alone_cannot_be_told_until_a_sample_is_full():
     found = identify(torch.tensor([[True, True, False]]), batch_size=1, k_len=3, q_len=3)
     assert found.answer is None
