@@ -1,4 +1,4 @@
-"""Draw a mask, say why a key is hidden, write it for other libraries, or identify the mask in a file."""
+"""Draw a mask, explain it, translate it, identify it."""
 
 from __future__ import annotations
 
