@@ -37,6 +37,7 @@ def test_rules_are_found_again(words):
     mask = read_mask_expression(words)
     found = recognise(mask.dense(8, 8).clone())
     assert found is not None
+    assert recognise(~mask.dense(8, 8), hides=True) == found
     assert torch.equal(found.dense(8, 8).expand(2, 1, 8, 8), mask.dense(8, 8).expand(2, 1, 8, 8))
     assert "from_tensor" not in repr(found)
 
@@ -57,6 +58,7 @@ def test_one_wrong_entry_anywhere_is_no_rule():
 def test_large_masks_are_found_from_a_sample_and_held_against_every_entry():
     right = (causal() & padding([3000, 4096])).dense(4096, 4096).clone()
     assert recognise(right) == causal() & padding([3000, 4096])
+    assert recognise(~right, hides=True) == causal() & padding([3000, 4096])
     right[0, 0, 4001, 17] = False  # a row and a key that no sample and no diagonal shows
     assert recognise(right) is None
 

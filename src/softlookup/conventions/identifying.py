@@ -157,4 +157,4 @@ def _structure(best: Candidate | None) -> Mask | None:
     if best is None or best.marks is None or best.against:
         return None
     marks = best.marks
-    return recognise(~marks.marked if marks.inverse else marks.marked)
+    return recognise(marks.marked, hides=marks.inverse)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import and_
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,16 +33,15 @@ from softlookup.masks import (
 from softlookup.terms import Corner
 
 _AT_ONCE = 1 << 20  # entries that are compared at a time: they, and what they should be, stay in the cache
-_SAMPLED = (
-    1 << 22
-)  # entries of the rows that guesses are made from; a mask of no more is looked at as a whole
+_SAMPLED = 1 << 22  # entries of the rows that are guessed from; a mask of no more is looked at as a whole
 _FEWEST_CHUNKS = 3  # documents of one length are called chunks from here on
 
 
-def recognise(allowed: Tensor) -> Mask | None:
+def recognise(marked: Tensor, *, hides: bool = False) -> Mask | None:
     """Return the rules that show exactly what a tensor shows, or None when no combination of them does.
 
-    allowed: bool [B or 1, H or 1, T_q or 1, T_k or 1], True = may look; no copy of it is made
+    marked: bool [B or 1, H or 1, T_q or 1, T_k or 1], True = may look; no copy of it is made
+    hides: True = hidden
 
     Found are causal, sliding windows, padding and hidden keys of any pattern, packed documents, prefixes and
     chunks, and what ``&`` makes of a rule of positions, documents and hidden keys. Heads must be alike.
@@ -51,45 +51,55 @@ def recognise(allowed: Tensor) -> Mask | None:
     causal()
     >>> recognise(allowed & torch.tensor([True, True, True, False]))
     causal() & padding(3)
+    >>> recognise(~allowed, hides=True)
+    causal()
     """
-    if 0 in allowed.shape:
+    if 0 in marked.shape:
         return None
-    q_len, k_len = allowed.shape[-2:]
-    distinct = _without_repeats(allowed)
-    sample = _Sample.of(distinct, q_len, k_len)
-    for guess in _guesses(distinct, sample, q_len, k_len):
-        if sample.fits(guess) and is_exactly(guess, distinct, q_len, k_len):
+    q_len, k_len = marked.shape[-2:]
+    marks = _Marks(_without_repeats(marked), hides)
+    sample = _Sample.of(marks, q_len, k_len)
+    for guess in _guesses(marks, sample, q_len, k_len):
+        if sample.fits(guess) and _is_exactly(guess, marks, q_len, k_len):
             return guess
     return None
 
 
-def is_exactly(mask: Mask, allowed: Tensor, q_len: int, k_len: int) -> bool:
-    """Say whether a mask shows exactly what a tensor shows, entry by entry, without a tensor of its size.
+class _Marks(NamedTuple):
+    """Bool [B or 1, H or 1, T_q or 1, T_k or 1], and whether True hides; only what is looked at is turned."""
 
-    allowed: bool [B or 1, H or 1, q_len or 1, k_len or 1]
-    """
-    rows = allowed.shape[-2]
+    marked: Tensor
+    hides: bool
+
+    def visible(self, part: Tensor) -> Tensor:
+        """Return what a part of the tensor shows."""
+        return ~part if self.hides else part
+
+
+def _is_exactly(mask: Mask, marks: _Marks, q_len: int, k_len: int) -> bool:
+    """Say whether a mask shows exactly what marks show, entry by entry, without a tensor of their size."""
+    rows = marks.marked.shape[-2]
     parts = mask.parts if isinstance(mask, AllOf) else (mask,)
     at_once = _AT_ONCE // k_len
     if any({"B", "T_q"} <= part.axes for part in parts):  # its answer repeats nothing
-        at_once //= allowed.shape[0]
+        at_once //= marks.marked.shape[0]
     starts = range(0, rows, max(1, at_once))
     return all(
-        _is_exactly_in(slice(start, start + starts.step), parts, allowed, q_len, k_len) for start in starts
+        _is_exactly_in(slice(start, start + starts.step), parts, marks, q_len, k_len) for start in starts
     )
 
 
-def _is_exactly_in(rows: slice, parts: tuple[Mask, ...], allowed: Tensor, q_len: int, k_len: int) -> bool:
+def _is_exactly_in(rows: slice, parts: tuple[Mask, ...], marks: _Marks, q_len: int, k_len: int) -> bool:
     """Compare some rows, sample by sample; what a part says to all samples is computed once."""
-    i = torch.arange(rows.start, min(rows.stop, allowed.shape[-2]))
+    i = torch.arange(rows.start, min(rows.stop, marks.marked.shape[-2]))
     answers = [part._answer(i, q_len, k_len)[:, 0] for part in parts]  # each [B or 1, r, T_k]
     alike = reduce(and_, (it[0] for it in answers if len(it) == 1), torch.ones(1, 1, dtype=torch.bool))
     own = [it for it in answers if len(it) > 1]
-    found = allowed[:, :, rows]
-    return all(
-        _equal(reduce(and_, (it[sample] for it in own), alike), found[min(sample, len(found) - 1)])
-        for sample in range(max(map(len, [found, *own])))
+    found = marks.marked[:, :, rows]
+    wanted = (
+        reduce(and_, (it[sample] for it in own), alike) for sample in range(max(map(len, [found, *own])))
     )
+    return all(_equal(marks.visible(it), found[min(n, len(found) - 1)]) for n, it in enumerate(wanted))
 
 
 def _without_repeats(allowed: Tensor) -> Tensor:
@@ -123,15 +133,15 @@ class _Sample:
     k_len: int
 
     @classmethod
-    def of(cls, allowed: Tensor, q_len: int, k_len: int) -> _Sample:
+    def of(cls, marks: _Marks, q_len: int, k_len: int) -> _Sample:
         """Take rows that lie evenly, first and last among them; all where there are few entries."""
-        B, H, rows, width = allowed.shape
+        B, H, rows, width = marks.marked.shape
         samples, heads = _evenly(B, 32), _evenly(H, 4)
         number = _SAMPLED // (len(samples) * len(heads) * width)
         which = _evenly(rows, max(4, number))
-        if allowed.numel() > _SAMPLED:
+        if marks.marked.numel() > _SAMPLED:
             which = _evenly(rows, max(4, min(number, 64)))
-        visible = allowed[samples[:, None, None], heads[:, None], which]
+        visible = marks.visible(marks.marked[samples[:, None, None], heads[:, None], which])
         return cls(which, samples, visible.cpu(), q_len, k_len)
 
     def fits(self, mask: Mask) -> bool:
@@ -158,13 +168,13 @@ def _evenly(size: int, at_most: int) -> Tensor:
     return torch.linspace(0, size - 1, at_most, dtype=torch.float64).round().long().unique_consecutive()  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _guesses(allowed: Tensor, sample: _Sample, q_len: int, k_len: int) -> Iterator[Mask]:
+def _guesses(marks: _Marks, sample: _Sample, q_len: int, k_len: int) -> Iterator[Mask]:
     """Yield what the mask may be, the simplest first."""
-    rows, width = allowed.shape[-2:]
+    rows, width = marks.marked.shape[-2:]
     yield Given(torch.ones(1, 1, 1, 1, dtype=torch.bool))
     if width != k_len:  # one entry that stands for all keys, and not all is visible: no rule says that
         return
-    keys = _seen_by_somebody(allowed[:, 0]).cpu()
+    keys = _seen_by_somebody(marks).cpu()
     yield _hiding_keys(keys)
     far = sample.farthest()
     if rows != q_len or far is None:
@@ -172,10 +182,10 @@ def _guesses(allowed: Tensor, sample: _Sample, q_len: int, k_len: int) -> Iterat
     bands = list(_bands(*far, q_len, k_len))
     for low, high, rule in bands:
         yield _and(rule, _beyond_reach_alike(keys, low, high, q_len))
-    for rule in _prefixes(allowed[:, 0, 0].cpu(), q_len, k_len):
+    for rule in _prefixes(marks.visible(marks.marked[:, 0, 0]).cpu(), q_len, k_len):
         yield _and(rule, _beyond_reach_alike(keys, -q_len, far[1], q_len))
     if q_len == k_len > 1:
-        starts = _starts_of_documents(allowed[:, 0], keys)
+        starts = _starts_of_documents(marks, keys)
         yield from (_and(rule, keys) for rule in _chunks(starts))
         apart = _documents(starts)
         yield _and(apart, keys)
@@ -219,27 +229,28 @@ def _prefixes(first_row: Tensor, q_len: int, k_len: int) -> Iterator[Mask]:
         yield chunked(int(stop[0]), "own and earlier chunks")
 
 
-def _seen_by_somebody(visible: Tensor) -> Tensor:
-    """Return which keys some query sees, from bool [B, T_q, T_k].
+def _seen_by_somebody(marks: _Marks) -> Tensor:
+    """Return which keys some query sees: bool [B, T_k].
 
     Of a large one the rows at the ends and the diagonals are asked: every key appears there that a rule of
     positions does not hide from all.
     """
-    if visible.numel() <= _SAMPLED:
-        return visible.any(dim=1)
-    keys = visible[:, 0] | visible[:, -1]
-    for offset in {0, visible.shape[-1] - visible.shape[-2]} if visible.shape[1] > 1 else ():
-        own = visible.diagonal(offset, dim1=1, dim2=2)
+    marked = marks.marked[:, 0]  # [B, T_q, T_k]
+    if marked.numel() <= _SAMPLED:
+        return marks.visible(marked).any(dim=1)
+    keys = marks.visible(marked[:, 0]) | marks.visible(marked[:, -1])
+    for offset in {0, marked.shape[-1] - marked.shape[-2]} if marked.shape[1] > 1 else ():
+        own = marks.visible(marked.diagonal(offset, dim1=1, dim2=2))
         keys[:, max(0, offset) : max(0, offset) + own.shape[-1]] |= own
     return keys
 
 
-def _starts_of_documents(visible: Tensor, keys: Tensor) -> Tensor:
+def _starts_of_documents(marks: _Marks, keys: Tensor) -> Tensor:
     """Return where a token does not see the last real token before it: bool [B, T], True at the start."""
     B, T = keys.shape
     real = torch.where(keys, torch.arange(T), -1).cummax(dim=-1).values[:, :-1]  # for tokens 1 to T - 1
     sample, token = torch.arange(B)[:, None], torch.arange(1, T)
-    sees = visible[sample, token, real.clamp(min=0)].cpu()
+    sees = marks.visible(marks.marked[sample, 0, token, real.clamp(min=0)]).cpu()
     return torch.cat([torch.ones(B, 1, dtype=torch.bool), ~sees & (real >= 0)], dim=1)
 
 
