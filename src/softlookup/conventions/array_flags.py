@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softlookup.conventions.parts import Parts, parts_of
+from softlookup.conventions.parts import Parts, band_rule, in_band, parts_of
 from softlookup.conventions.spelling import Reading, Sizes, Spelling, refuse_shape
 from softlookup.conventions.tensors import as_tensor, everything, from_additive, given
-from softlookup.masks import AllOf, Mask, causal, padding, sliding_window
+from softlookup.masks import AllOf, Mask, padding
 from softlookup.terms import Corner
 
 
@@ -34,20 +34,11 @@ def band(low: int | None, high: int | None, sizes: Sizes) -> Mask | None:
     if sizes.q_len and sizes.k_len:
         corners["bottom-right"] = sizes.k_len - sizes.q_len
     for corner, own in corners.items():
-        if low is None and high == own:
-            return causal(corner)
-        if low is not None and low <= own == high:
-            return sliding_window(own - low, "lookback", corner)
-        if low is not None and high is not None and own - low == high - own >= 0:
-            return sliding_window(own - low, "each side", corner)
+        rule = band_rule(None if low is None else own - low, None if high is None else high - own, corner)
+        if rule is not None:
+            return rule
     q_len, k_len = sizes.of("q_len", "a band without a name"), sizes.of("k_len", "a band without a name")
-    distance = torch.arange(k_len) - torch.arange(q_len)[:, None]
-    allowed = torch.ones(q_len, k_len, dtype=torch.bool)
-    if low is not None:
-        allowed &= distance >= low
-    if high is not None:
-        allowed &= distance <= high
-    return given(allowed)
+    return given(in_band(torch.arange(k_len) - torch.arange(q_len)[:, None], low, high))
 
 
 def four_axes(array: Any, whose: str, argument: str) -> Tensor:
@@ -70,6 +61,14 @@ def seen_under(bias: Any, whose: str, argument: str) -> Reading:
     tensor = four_axes(bias, whose, argument)
     shown, lost = from_additive(tensor if tensor.dtype.is_floating_point else tensor.float(), whose)
     return Reading(given(shown), lost)
+
+
+def beside_bias(masks: Iterable[Mask | None], bias: Any, whose: str) -> Reading:
+    """Return what all masks show and a bias, if there is one, leaves visible."""
+    if bias is None:
+        return Reading(joined(masks))
+    under_bias = seen_under(bias, whose, "bias")
+    return Reading(joined([*masks, under_bias.mask]), under_bias.lost)
 
 
 def lengths_of(tensor: Tensor, whose: str, argument: str) -> list[int]:

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.discover import conventions
+from softlookup.conventions.marks import Marks
 from softlookup.conventions.meanings import Kind, Numbers, axes_of, document_like, four_axes, kinds_of
-from softlookup.conventions.plausible import Marks
+from softlookup.conventions.parts import at_one_end
+from softlookup.conventions.plausible import against
 from softlookup.conventions.spelling import Sizes, Takes
-from softlookup.conventions.tensors import HIDES
+from softlookup.conventions.tensors import HIDES, dtype_kind
 
 _ROWS_OF_A_TRIANGLE = 5  # so many lengths 1, 2, 3, ... are no coincidence
 _RISING = 4  # so many numbers that rise from 0 are no text
@@ -52,30 +54,26 @@ class Candidate:
         return f"{says[self.kind]}, [{', '.join(self.axes.split())}]"
 
 
-def candidates_of(tensor: Tensor, sizes: Sizes) -> list[Candidate]:
+def candidates_of(tensor: Tensor, numbers: Numbers, sizes: Sizes) -> list[Candidate]:
     """Return what a tensor can be, the possible and likelier first."""
-    numbers = Numbers.of(tensor)
     found = [it for kind in kinds_of(tensor, numbers, sizes) for it in _of_kind(kind, tensor, numbers, sizes)]
-    by_token = tensor.dim() == 2 and tensor.dtype not in (torch.bool, *_FLOATS)
+    by_token = tensor.dim() == 2 and dtype_kind(tensor) == "int"
     likelier = ["B T_k"] if by_token else []
     return sorted(found, key=lambda it: (bool(it.against), it.axes not in likelier if likelier else False))
 
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
 def _of_kind(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iterator[Candidate]:
-    dtype = "bool" if tensor.dtype == torch.bool else "float" if tensor.dtype.is_floating_point else "int"
+    dtype = dtype_kind(tensor)
     if kind in ("lengths", "bounds"):
         axes = "B" if kind == "lengths" else "documents+1"
         empty = numbers.least == 0 if kind == "lengths" else not bool((tensor.diff() > 0).all())
-        against: tuple[str, ...] = (
+        spoken: tuple[str, ...] = (
             (f"a {'sample' if kind == 'lengths' else 'document'} would have no token",) if empty else ()
         )
-        yield Candidate(kind, axes, dtype, against, _taken_by(kind, axes, dtype))
+        yield Candidate(kind, axes, dtype, spoken, _taken_by(kind, axes, dtype))
     elif kind in ("document ids", "token ids"):
-        against = tuple(_against_ids(kind, tensor, numbers, sizes))
-        yield Candidate(kind, "B T_k" if tensor.dim() == 2 else "T_k", dtype, against)
+        spoken = tuple(_against_ids(kind, tensor, numbers, sizes))
+        yield Candidate(kind, "B T_k" if tensor.dim() == 2 else "T_k", dtype, spoken)
     else:
         possible = axes_of(tuple(tensor.shape), sizes)
         for axes in possible:
@@ -87,7 +85,7 @@ def _of_kind(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iter
 def _marks(kind: Kind, tensor: Tensor, axes: str, sizes: Sizes) -> Marks:
     """Return what the tensor marks; for numbers that are added, what they leave visible."""
     marked = tensor if tensor.dtype == torch.bool else tensor > HIDES if kind == "additive" else tensor == 1
-    return Marks(four_axes(marked, axes, sizes.num_heads), inverse=kind == "blocked")
+    return Marks(four_axes(marked, axes, sizes.num_heads), hides=kind == "blocked")
 
 
 def _against(
@@ -105,31 +103,29 @@ def _against(
     if axes == "B T_k":
         yield from _against_keys(marks, kind)
     elif kind == "additive":
-        yield from (it for it in marks.against() if it.startswith("no query"))
+        yield from (it for it in against(marks) if it.startswith("no query"))
     elif not (axes == "T_q T_k" and small and samples_possible and _no_triangle_stands(marks)):
-        yield from marks.against()
+        yield from against(marks)
     if axes == "T_q T_k" and not marks.square:
         yield from _against_two_axes(marks)
 
 
 def _against_keys(marks: Marks, kind: Kind) -> Iterator[str]:
     """What speaks against one row of keys for each sample."""
-    yield from (it for it in marks.against() if kind != "additive" or it.startswith("no query"))
+    yield from (it for it in against(marks) if kind != "additive" or it.startswith("no query"))
     rows = marks.visible()[:, 0, 0]
     if len(rows) != rows.shape[-1] or len(rows) < _ROWS_OF_A_TRIANGLE:
         return
     if _one_more_each(marks):
         yield "the samples would have 1, 2, 3, ... tokens, one more each"
-    j = torch.arange(rows.shape[-1])
-    counts = rows.sum(dim=-1)[:, None]
-    if not bool(((rows == (j < counts)).all(dim=-1) | (rows == (j >= len(j) - counts)).all(dim=-1)).all()):
+    first_ones, last_ones = at_one_end(rows)
+    if not bool((first_ones | last_ones).all()):
         yield "the real tokens of a sample would begin and end in the middle, or have holes"
 
 
 def _no_triangle_stands(marks: Marks) -> bool:
     """Say whether rows of one more key each can be queries in neither reading: then they may be samples."""
-    opposite = Marks(marks.marked, not marks.inverse)
-    return _one_more_each(marks) and bool(marks.against()) and bool(opposite.against())
+    return _one_more_each(marks) and bool(against(marks)) and bool(against(marks.opposite()))
 
 
 def _one_more_each(marks: Marks) -> bool:
@@ -161,12 +157,9 @@ def _against_ids(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> 
 def _against_two_axes(marks: Marks) -> Iterator[str]:
     """What speaks against queries and keys where the rows look like the padding of samples."""
     rows = marks.visible()[0, 0]
-    counts = rows.sum(dim=-1)
-    j = torch.arange(rows.shape[-1])
-    from_the_left = torch.equal(rows, j < counts[:, None])
-    from_the_right = torch.equal(rows, j >= rows.shape[-1] - counts[:, None])
-    steps = [b - a for a, b in pairwise(counts.tolist())]
-    if (from_the_left or from_the_right) and min(steps, default=0) < 0 < max(steps, default=0):
+    steps = [b - a for a, b in pairwise(rows.sum(dim=-1).tolist())]
+    like_padding = any(bool(it.all()) for it in at_one_end(rows))
+    if like_padding and min(steps, default=0) < 0 < max(steps, default=0):
         yield "queries would see a number of keys that goes up and down"
 
 

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.candidates import Candidate
+from softlookup.conventions.marks import Marks
 from softlookup.conventions.meanings import Numbers
-from softlookup.conventions.plausible import Marks
 
 
-def dangers_of(tensor: Tensor, best: Candidate | None) -> list[str]:
+def dangers_of(tensor: Tensor, numbers: Numbers, best: Candidate | None) -> list[str]:
     """Return the dangers of a tensor, under its likeliest meaning where that matters."""
-    numbers = Numbers.of(tensor)
     found = [*_of_dtype(tensor, numbers)]
     if best is not None and best.marks is not None:
         found += [*_of_entries(best.marks), *_of_axes(tensor, best)]
@@ -75,8 +74,8 @@ def _of_entries(marks: Marks) -> Iterator[str]:
             f"{blind} of {seeing.numel()} queries see no key, the first is {where}: "
             "libraries return zeros, nan or an average there"
         )
-    if marks.square and bool((marks.marked.diagonal(1, dim1=-2, dim2=-1) ^ marks.inverse).any()):
-        earlier = bool((marks.marked.diagonal(-1, dim1=-2, dim2=-1) ^ marks.inverse).any())
+    if marks.square and bool(marks.beside(1).any()):
+        earlier = bool(marks.beside(-1).any())
         if not earlier:
             yield "the upper triangle is visible and the lower one is not: queries see the future"
     if marks.by_query and marks.marked.shape[-1] > 1 and blind and _whole_rows(marks):

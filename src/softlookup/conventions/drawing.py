@@ -12,7 +12,7 @@ from torch import Tensor
 
 from softlookup.conventions.discover import Convention
 from softlookup.conventions.spelling import Meaning
-from softlookup.conventions.tensors import as_tensor
+from softlookup.conventions.tensors import as_tensor, dtype_kind
 
 _SAYS: dict[Meaning, str] = {
     "allowed": "may look",
@@ -51,7 +51,7 @@ def _lines(convention: Convention, name: str, value: Any, most: float) -> list[s
 
 
 def _meaning(convention: Convention, name: str, tensor: Tensor) -> str:
-    kind = "bool" if tensor.dtype == torch.bool else "float" if tensor.dtype.is_floating_point else "int"
+    kind = dtype_kind(tensor)
     for it in convention.takes:
         if (it.argument, it.dtype) == (name.partition("[")[0], kind):
             return f", {_SAYS[it.meaning]}" if it.meaning == "additive" else f", 1 = {_SAYS[it.meaning]}"

@@ -23,46 +23,34 @@ Lost when read: a bias that is neither 0 nor hides is no visibility.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from softlookup.conventions.array_flags import four_axes, joined, seen_under
+from softlookup.conventions.flax_layers import TAKES as TAKES
+from softlookup.conventions.flax_layers import attended, read_mask_and_bias
 from softlookup.conventions.spelling import (
     Arguments,
     Reading,
     Sizes,
     Spelling,
-    Takes,
     take_known,
 )
-from softlookup.conventions.tensors import as_array, as_tensor, dense_of, given
+from softlookup.conventions.tensors import as_array, dense_of
 from softlookup.masks import Mask
 
 NAME = "flax.linen.MultiHeadDotProductAttention"
 ALSO = ("flax", "flax.linen", "flax.linen.dot_product_attention")
 WORDS = "flax 0.12.8"
 CALL = "nn.MultiHeadDotProductAttention(num_heads).apply(variables, x_q, x_kv, {})"
-TAKES = (
-    Takes("mask", "allowed", "bool", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-    Takes("mask", "allowed", "int", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-    Takes("mask", "allowed", "float", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-    Takes("bias", "additive", "float", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-)
 NEEDS = ("flax", "jax")
 
 
 def read(arguments: Arguments, sizes: Sizes) -> Reading:
     """Read ``mask``, in which every number but 0 may look, and the ``bias`` of the function."""
     found = take_known(arguments, ("mask", "bias"), NAME)
-    visible: list[Mask] = []
-    lost: tuple[str, ...] = ()
-    if found["mask"] is not None:
-        visible.append(given(four_axes(found["mask"], NAME, "mask").bool()))
-    if found["bias"] is not None:
-        under_bias = seen_under(found["bias"], NAME, "bias")
-        visible.append(under_bias.mask)
-        lost = under_bias.lost
-    return Reading(joined(visible), lost)
+    return read_mask_and_bias(found, [], NAME)
 
 
 def as_bool(mask: Mask, sizes: Sizes) -> Spelling:
@@ -81,20 +69,11 @@ FORMS = {"bool": as_bool, "float": as_float}
 def run(q: Tensor, k: Tensor, v: Tensor, arguments: Arguments) -> Tensor:
     """Call the layer, on the CPU, with identity projections; the function where there is a bias."""
     import flax.linen as nn
-    import jax
 
-    theirs = {name: it.numpy() if isinstance(it, Tensor) else it for name, it in arguments.items()}
-    B, H, T_q, d_head = q.shape
-    with jax.default_device(jax.devices("cpu")[0]):
-        # [B, H, T, d] -> [B, T, H, d]
-        inputs = [jax.numpy.asarray(it.transpose(1, 2).numpy()) for it in (q, k, v)]
-        if "bias" in theirs:
-            return as_tensor(nn.dot_product_attention(*inputs, **theirs), NAME).transpose(1, 2)
-        unchanged = jax.numpy.eye(H * d_head)
-        into_heads = {"kernel": unchanged.reshape(H * d_head, H, d_head)}
-        parameters = dict.fromkeys(("query", "key", "value"), into_heads)
-        parameters["out"] = {"kernel": unchanged.reshape(H, d_head, H * d_head)}
-        layer = nn.MultiHeadDotProductAttention(H, use_bias=False)
-        rows = (it.reshape(*it.shape[:2], H * d_head) for it in inputs)
-        output = layer.apply({"params": parameters}, *rows, **theirs)
-    return as_tensor(output, NAME).view(B, T_q, H, d_head).transpose(1, 2)
+    def layer(into_heads: Any, out_of_heads: Any, rows: list[Any], theirs: dict[str, Any]) -> Any:
+        parameters = {name: {"kernel": into_heads} for name in ("query", "key", "value")}
+        parameters["out"] = {"kernel": out_of_heads}
+        module = nn.MultiHeadDotProductAttention(q.shape[1], use_bias=False)
+        return module.apply({"params": parameters}, *rows, **theirs)
+
+    return attended((q, k, v), arguments, nn.dot_product_attention, layer)

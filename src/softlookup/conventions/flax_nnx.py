@@ -20,31 +20,28 @@ Lost when read: a bias that is neither 0 nor hides is no visibility.
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from softlookup.conventions.array_flags import causal_alone, four_axes, joined, seen_under, unsaid
+from softlookup.conventions.array_flags import causal_alone, unsaid
+from softlookup.conventions.flax_layers import TAKES as TAKES
+from softlookup.conventions.flax_layers import attended, read_mask_and_bias
 from softlookup.conventions.parts import parts_of
 from softlookup.conventions.spelling import (
     Arguments,
     Reading,
     Sizes,
     Spelling,
-    Takes,
     take_known,
 )
-from softlookup.conventions.tensors import as_array, as_tensor, dense_of, given
+from softlookup.conventions.tensors import as_array, dense_of
 from softlookup.masks import Mask, causal
 
 NAME = "flax.nnx.MultiHeadAttention"
 ALSO = ("nnx", "flax.nnx", "flax.nnx.dot_product_attention")
 WORDS = "flax 0.12.8"
 CALL = "nnx.MultiHeadAttention(...)(x_q, x_kv, {})"
-TAKES = (
-    Takes("mask", "allowed", "bool", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-    Takes("mask", "allowed", "int", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-    Takes("mask", "allowed", "float", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-    Takes("bias", "additive", "float", ("T_q T_k", "B H T_q T_k"), broadcast=True),
-)
 NEEDS = ("flax", "jax")
 CAUSAL = {"is_causal": True}
 
@@ -52,15 +49,7 @@ CAUSAL = {"is_causal": True}
 def read(arguments: Arguments, sizes: Sizes) -> Reading:
     """Read ``mask``, where every number but 0 may look, ``is_causal``, and the ``bias`` of the function."""
     found = take_known(arguments, ("mask", "is_causal", "bias"), NAME)
-    visible: list[Mask] = [causal()] if found["is_causal"] else []
-    lost: tuple[str, ...] = ()
-    if found["mask"] is not None:
-        visible.append(given(four_axes(found["mask"], NAME, "mask").bool()))
-    if found["bias"] is not None:
-        under_bias = seen_under(found["bias"], NAME, "bias")
-        visible.append(under_bias.mask)
-        lost = under_bias.lost
-    return Reading(joined(visible), lost)
+    return read_mask_and_bias(found, [causal()] if found["is_causal"] else [], NAME)
 
 
 def as_causal(mask: Mask, sizes: Sizes) -> Spelling:
@@ -87,20 +76,15 @@ FORMS = {"is_causal": as_causal, "is_causal and mask": as_causal_and_mask, "mask
 
 def run(q: Tensor, k: Tensor, v: Tensor, arguments: Arguments) -> Tensor:
     """Call the layer, on the CPU, with identity projections; the function where there is a bias."""
-    import jax
     from flax import nnx
 
-    theirs = {name: it.numpy() if isinstance(it, Tensor) else it for name, it in arguments.items()}
-    B, H, T_q, d_head = q.shape
-    with jax.default_device(jax.devices("cpu")[0]):
-        # [B, H, T, d] -> [B, T, H, d]
-        inputs = [jax.numpy.asarray(it.transpose(1, 2).numpy()) for it in (q, k, v)]
-        if "bias" in theirs:
-            return as_tensor(nnx.dot_product_attention(*inputs, **theirs), NAME).transpose(1, 2)
-        layer = nnx.MultiHeadAttention(H, H * d_head, use_bias=False, decode=False, rngs=nnx.Rngs(0))
-        unchanged = jax.numpy.eye(H * d_head)
-        for projection in (layer.query, layer.key, layer.value):
-            projection.kernel[...] = unchanged.reshape(H * d_head, H, d_head)
-        layer.out.kernel[...] = unchanged.reshape(H, d_head, H * d_head)
-        output = layer(*(it.reshape(*it.shape[:2], H * d_head) for it in inputs), **theirs)
-    return as_tensor(output, NAME).view(B, T_q, H, d_head).transpose(1, 2)
+    H, d_head = q.shape[1], q.shape[3]
+
+    def layer(into_heads: Any, out_of_heads: Any, rows: list[Any], theirs: dict[str, Any]) -> Any:
+        module = nnx.MultiHeadAttention(H, H * d_head, use_bias=False, decode=False, rngs=nnx.Rngs(0))
+        for projection in (module.query, module.key, module.value):
+            projection.kernel[...] = into_heads
+        module.out.kernel[...] = out_of_heads
+        return module(*rows, **theirs)
+
+    return attended((q, k, v), arguments, nnx.dot_product_attention, layer)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from softlookup.conventions.candidates import Candidate, candidates_of
 from softlookup.conventions.dangers import dangers_of
+from softlookup.conventions.meanings import Numbers
 from softlookup.conventions.recognising import recognise
 from softlookup.conventions.right_calls import calls_for
 from softlookup.conventions.spelling import Sizes
@@ -137,24 +136,22 @@ def identify(
             got=str(list(tensor.shape)),
         )
     sizes = Sizes(q_len, k_len, batch_size, num_heads)
-    found = candidates_of(_cpu(tensor), sizes)
+    here = tensor.cpu()
+    numbers = Numbers.of(here)
+    found = candidates_of(here, numbers, sizes)
     best = found[0] if found else None
     return Identification(
         tuple(tensor.shape),
         str(tensor.dtype).removeprefix("torch."),
         tuple(found),
         _structure(best),
-        tuple(dangers_of(_cpu(tensor), best)),
+        tuple(dangers_of(here, numbers, best)),
         {} if best is None else calls_for(best, sizes),
     )
-
-
-def _cpu(tensor: Tensor) -> Tensor:
-    return tensor.cpu()
 
 
 def _structure(best: Candidate | None) -> Mask | None:
     if best is None or best.marks is None or best.against:
         return None
     marks = best.marks
-    return recognise(marks.marked, hides=marks.inverse)
+    return recognise(marks.marked, hides=marks.hides)

@@ -26,13 +26,12 @@ from torch import Tensor
 
 from softlookup.conventions.array_flags import (
     band,
+    beside_bias,
     causal_alone,
     first_keys,
     four_axes,
-    joined,
     lengths_for,
     lengths_of,
-    seen_under,
     unsaid,
 )
 from softlookup.conventions.parts import parts_of
@@ -44,7 +43,7 @@ from softlookup.conventions.spelling import (
     Takes,
     take_known,
 )
-from softlookup.conventions.tensors import as_array, as_tensor, dense_of, given, to_additive
+from softlookup.conventions.tensors import arrays_in, as_array, as_tensor, dense_of, given, to_additive
 from softlookup.masks import Mask
 from softlookup.terms import SoftlookupError
 
@@ -70,19 +69,14 @@ def read(arguments: Arguments, sizes: Sizes) -> Reading:
     if found["is_causal"]:
         right = 0 if right is None else min(right, 0)
     visible: list[Mask | None] = [band(None if left is None else -left, right, sizes)]
-    lost: tuple[str, ...] = ()
     if found["mask"] is not None:
         visible.append(given(_mask_of(found["mask"])))
-    if found["bias"] is not None:
-        under_bias = seen_under(found["bias"], NAME, "bias")
-        visible.append(under_bias.mask)
-        lost = under_bias.lost
     for name in ("query_seq_lengths", "key_value_seq_lengths"):
         if found[name] is not None:
             lengths = lengths_of(as_tensor(found[name], NAME), NAME, name)
             of_keys = name == "key_value_seq_lengths"
             visible.append(first_keys(lengths, sizes) if of_keys else _first_queries(lengths, sizes))
-    return Reading(joined(visible), lost)
+    return beside_bias(visible, found["bias"], NAME)
 
 
 def as_causal(mask: Mask, sizes: Sizes) -> Spelling:
@@ -130,7 +124,7 @@ def run(q: Tensor, k: Tensor, v: Tensor, arguments: Arguments) -> Tensor:
     """Call it, on the CPU."""
     import jax
 
-    theirs = {name: it.numpy() if isinstance(it, Tensor) else it for name, it in arguments.items()}
+    theirs = arrays_in(arguments)
     with jax.default_device(jax.devices("cpu")[0]):
         inputs = (jax.numpy.asarray(it.transpose(1, 2).numpy()) for it in (q, k, v))
         output = jax.nn.dot_product_attention(*inputs, **theirs)

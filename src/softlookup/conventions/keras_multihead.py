@@ -40,7 +40,7 @@ from softlookup.conventions.spelling import (
     refuse_shape,
     take_known,
 )
-from softlookup.conventions.tensors import as_array, as_tensor, dense_of, given
+from softlookup.conventions.tensors import arrays_in, as_array, as_tensor, dense_of, given
 from softlookup.masks import Mask
 from softlookup.terms import SoftlookupError
 
@@ -130,7 +130,7 @@ def run(q: Tensor, k: Tensor, v: Tensor, arguments: Arguments) -> Tensor:
     os.environ.setdefault("KERAS_BACKEND", "torch")
     import keras
 
-    theirs = {name: it.numpy() if isinstance(it, Tensor) else it for name, it in arguments.items()}
+    theirs = arrays_in(arguments)
     made_with = {"sliding_window": theirs.pop("sliding_window")} if "sliding_window" in theirs else {}
     B, H, T_q, d_head = q.shape
     # [B, H, T, d] -> [B, T, H*d]

@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.spelling import Sizes
-from softlookup.masks import AllOf, Given, Mask, Rule
+from softlookup.conventions.tensors import everything
+from softlookup.masks import AllOf, Given, Mask, Rule, causal, sliding_window
+from softlookup.terms import Corner
 
 _CAUSAL = ("causal_top_left", "causal_bottom_right")
 _WINDOWS = ("window_counts_keys", "window_counts_lookback", "window_each_side")
@@ -72,6 +74,38 @@ def parts_of(mask: Mask, sizes: Sizes) -> Parts:
     return replace(parts, low=low, high=high)
 
 
+def at_one_end(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return in which rows of bool [rows, T_k] the visible keys are the first ones, and in which the last."""
+    j = torch.arange(keys.shape[-1], device=keys.device)
+    counts = keys.sum(dim=-1)[:, None]
+    return (keys == (j < counts)).all(dim=-1), (keys == (j >= len(j) - counts)).all(dim=-1)
+
+
+def band_rule(left: int | None, right: int | None, corner: Corner) -> Mask | None:
+    """Return the rule that shows so many keys before and behind the own one; None when there is none.
+
+    left, right: None is no bound
+
+    >>> band_rule(2, 0, "top-left"), band_rule(2, 1, "top-left")
+    (sliding_window(2, 'lookback'), None)
+    """
+    if left is None:
+        return everything() if right is None else causal(corner) if right == 0 else None
+    if right == 0 <= left:
+        return sliding_window(left, "lookback", corner)
+    return sliding_window(left, "each side", corner) if left == right and left >= 0 else None
+
+
+def in_band(distance: Tensor, low: int | None, high: int | None) -> Tensor:
+    """Return where j - i lies between two numbers; None is no bound."""
+    near = torch.ones_like(distance, dtype=torch.bool)
+    if low is not None:
+        near &= distance >= low
+    if high is not None:
+        near &= distance <= high
+    return near
+
+
 def _with(parts: Parts, part: Mask, q_len: int, k_len: int) -> Parts:
     match part:
         case Rule(name=name) if name in (*_CAUSAL, *_WINDOWS):
@@ -108,6 +142,4 @@ def _with_keys(parts: Parts, part: Mask, keys: Tensor) -> Parts:
 
 def _lengths(keys: Tensor) -> tuple[int, ...] | None:
     """Return how many keys each sample has when they are its first ones, else None."""
-    counts = keys.sum(dim=-1)
-    first = torch.arange(keys.shape[-1], device=keys.device) < counts[:, None]
-    return tuple(counts.tolist()) if torch.equal(first, keys) else None
+    return tuple(keys.sum(dim=-1).tolist()) if bool(at_one_end(keys)[0].all()) else None

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import and_
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from softlookup.conventions.marks import Marks, first_and_last
+from softlookup.conventions.parts import at_one_end
 from softlookup.conventions.tensors import as_words
 from softlookup.masks import (
     AllOf,
@@ -57,7 +58,7 @@ def recognise(marked: Tensor, *, hides: bool = False) -> Mask | None:
     if 0 in marked.shape:
         return None
     q_len, k_len = marked.shape[-2:]
-    marks = _Marks(_without_repeats(marked), hides)
+    marks = Marks(_without_repeats(marked), hides)
     sample = _Sample.of(marks, q_len, k_len)
     for guess in _guesses(marks, sample, q_len, k_len):
         if sample.fits(guess) and _is_exactly(guess, marks, q_len, k_len):
@@ -65,18 +66,7 @@ def recognise(marked: Tensor, *, hides: bool = False) -> Mask | None:
     return None
 
 
-class _Marks(NamedTuple):
-    """Bool [B or 1, H or 1, T_q or 1, T_k or 1], and whether True hides; only what is looked at is turned."""
-
-    marked: Tensor
-    hides: bool
-
-    def visible(self, part: Tensor) -> Tensor:
-        """Return what a part of the tensor shows."""
-        return ~part if self.hides else part
-
-
-def _is_exactly(mask: Mask, marks: _Marks, q_len: int, k_len: int) -> bool:
+def _is_exactly(mask: Mask, marks: Marks, q_len: int, k_len: int) -> bool:
     """Say whether a mask shows exactly what marks show, entry by entry, without a tensor of their size."""
     rows = marks.marked.shape[-2]
     parts = mask.parts if isinstance(mask, AllOf) else (mask,)
@@ -89,7 +79,7 @@ def _is_exactly(mask: Mask, marks: _Marks, q_len: int, k_len: int) -> bool:
     )
 
 
-def _is_exactly_in(rows: slice, parts: tuple[Mask, ...], marks: _Marks, q_len: int, k_len: int) -> bool:
+def _is_exactly_in(rows: slice, parts: tuple[Mask, ...], marks: Marks, q_len: int, k_len: int) -> bool:
     """Compare some rows, sample by sample; what a part says to all samples is computed once."""
     i = torch.arange(rows.start, min(rows.stop, marks.marked.shape[-2]))
     answers = [part._answer(i, q_len, k_len)[:, 0] for part in parts]  # each [B or 1, r, T_k]
@@ -99,7 +89,7 @@ def _is_exactly_in(rows: slice, parts: tuple[Mask, ...], marks: _Marks, q_len: i
     wanted = (
         reduce(and_, (it[sample] for it in own), alike) for sample in range(max(map(len, [found, *own])))
     )
-    return all(_equal(marks.visible(it), found[min(n, len(found) - 1)]) for n, it in enumerate(wanted))
+    return all(_equal(marks.turned(it), found[min(n, len(found) - 1)]) for n, it in enumerate(wanted))
 
 
 def _without_repeats(allowed: Tensor) -> Tensor:
@@ -133,7 +123,7 @@ class _Sample:
     k_len: int
 
     @classmethod
-    def of(cls, marks: _Marks, q_len: int, k_len: int) -> _Sample:
+    def of(cls, marks: Marks, q_len: int, k_len: int) -> _Sample:
         """Take rows that lie evenly, first and last among them; all where there are few entries."""
         B, H, rows, width = marks.marked.shape
         samples, heads = _evenly(B, 32), _evenly(H, 4)
@@ -141,7 +131,7 @@ class _Sample:
         which = _evenly(rows, max(4, number))
         if marks.marked.numel() > _SAMPLED:
             which = _evenly(rows, max(4, min(number, 64)))
-        visible = marks.visible(marks.marked[samples[:, None, None], heads[:, None], which])
+        visible = marks.visible(samples[:, None, None], heads[:, None], which)
         return cls(which, samples, visible.cpu(), q_len, k_len)
 
     def fits(self, mask: Mask) -> bool:
@@ -155,9 +145,7 @@ class _Sample:
         seeing = self.visible.any(dim=-1)  # [b, h, r]
         if not bool(seeing.any()):
             return None
-        flags = self.visible.view(torch.uint8) if self.visible.is_contiguous() else self.visible.byte()
-        first = flags.argmax(dim=-1)
-        last = self.k_len - 1 - flags.flip(-1).argmax(dim=-1)
+        first, last = first_and_last(self.visible)
         return int((first - self.rows)[seeing].min()), int((last - self.rows)[seeing].max())
 
 
@@ -168,7 +156,7 @@ def _evenly(size: int, at_most: int) -> Tensor:
     return torch.linspace(0, size - 1, at_most, dtype=torch.float64).round().long().unique_consecutive()  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _guesses(marks: _Marks, sample: _Sample, q_len: int, k_len: int) -> Iterator[Mask]:
+def _guesses(marks: Marks, sample: _Sample, q_len: int, k_len: int) -> Iterator[Mask]:
     """Yield what the mask may be, the simplest first."""
     rows, width = marks.marked.shape[-2:]
     yield Given(torch.ones(1, 1, 1, 1, dtype=torch.bool))
@@ -182,7 +170,7 @@ def _guesses(marks: _Marks, sample: _Sample, q_len: int, k_len: int) -> Iterator
     bands = list(_bands(*far, q_len, k_len))
     for low, high, rule in bands:
         yield _and(rule, _beyond_reach_alike(keys, low, high, q_len))
-    for rule in _prefixes(marks.visible(marks.marked[:, 0, 0]).cpu(), q_len, k_len):
+    for rule in _prefixes(marks.visible(slice(None), 0, 0).cpu(), q_len, k_len):
         yield _and(rule, _beyond_reach_alike(keys, -q_len, far[1], q_len))
     if q_len == k_len > 1:
         starts = _starts_of_documents(marks, keys)
@@ -229,7 +217,7 @@ def _prefixes(first_row: Tensor, q_len: int, k_len: int) -> Iterator[Mask]:
         yield chunked(int(stop[0]), "own and earlier chunks")
 
 
-def _seen_by_somebody(marks: _Marks) -> Tensor:
+def _seen_by_somebody(marks: Marks) -> Tensor:
     """Return which keys some query sees: bool [B, T_k].
 
     Of a large one the rows at the ends and the diagonals are asked: every key appears there that a rule of
@@ -237,20 +225,20 @@ def _seen_by_somebody(marks: _Marks) -> Tensor:
     """
     marked = marks.marked[:, 0]  # [B, T_q, T_k]
     if marked.numel() <= _SAMPLED:
-        return marks.visible(marked).any(dim=1)
-    keys = marks.visible(marked[:, 0]) | marks.visible(marked[:, -1])
+        return marks.turned(marked).any(dim=1)
+    keys = marks.turned(marked[:, 0]) | marks.turned(marked[:, -1])
     for offset in {0, marked.shape[-1] - marked.shape[-2]} if marked.shape[1] > 1 else ():
-        own = marks.visible(marked.diagonal(offset, dim1=1, dim2=2))
+        own = marks.beside(offset)[:, 0]
         keys[:, max(0, offset) : max(0, offset) + own.shape[-1]] |= own
     return keys
 
 
-def _starts_of_documents(marks: _Marks, keys: Tensor) -> Tensor:
+def _starts_of_documents(marks: Marks, keys: Tensor) -> Tensor:
     """Return where a token does not see the last real token before it: bool [B, T], True at the start."""
     B, T = keys.shape
     real = torch.where(keys, torch.arange(T), -1).cummax(dim=-1).values[:, :-1]  # for tokens 1 to T - 1
     sample, token = torch.arange(B)[:, None], torch.arange(1, T)
-    sees = marks.visible(marks.marked[sample, 0, token, real.clamp(min=0)]).cpu()
+    sees = marks.visible(sample, 0, token, real.clamp(min=0)).cpu()
     return torch.cat([torch.ones(B, 1, dtype=torch.bool), ~sees & (real >= 0)], dim=1)
 
 
@@ -278,9 +266,9 @@ def _hiding_keys(keys: Tensor) -> Mask:
     """Return bool [B, T_k], True = visible, as padding where all that is hidden lies at one end."""
     counts = keys.sum(dim=-1)
     lengths = counts.tolist() if len(counts) > 1 else int(counts)
-    j = torch.arange(keys.shape[-1])
-    if torch.equal(keys, j < counts[:, None]):
+    first_ones, last_ones = at_one_end(keys)
+    if bool(first_ones.all()):
         return padding(lengths)
-    if torch.equal(keys, j >= keys.shape[-1] - counts[:, None]):
+    if bool(last_ones.all()):
         return padding(lengths, "left")
     return Given(keys[:, None, None].clone())

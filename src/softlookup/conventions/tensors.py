@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from softlookup.conventions.spelling import Reading, Sizes
+from softlookup.conventions.spelling import Arguments, Reading, Sizes
 from softlookup.masks import Given, Mask
 from softlookup.terms import SoftlookupError
 
@@ -66,6 +66,26 @@ def as_array(tensor: Tensor) -> Any:
 def everything() -> Mask:
     """Return the mask that hides nothing."""
     return Given(torch.ones(1, 1, 1, 1, dtype=torch.bool))
+
+
+def shows_all(mask: Mask) -> bool:
+    """Say whether this is ``everything``: a tensor of one entry that is True."""
+    return isinstance(mask, Given) and not mask.axes and bool(mask.allowed_mask)
+
+
+def both(mask: Mask, other: Mask) -> Mask:
+    """Return what two masks show; the second one is left out where it hides nothing."""
+    return mask if shows_all(other) else mask & other
+
+
+def dtype_kind(tensor: Tensor) -> Literal["bool", "int", "float"]:
+    """Return what kind of numbers a tensor has."""
+    return "bool" if tensor.dtype == torch.bool else "float" if tensor.dtype.is_floating_point else "int"
+
+
+def arrays_in(arguments: Arguments) -> dict[str, Any]:
+    """Return arguments with NumPy arrays in the place of tensors."""
+    return {name: it.numpy() if isinstance(it, Tensor) else it for name, it in arguments.items()}
 
 
 def given(allowed: Tensor) -> Mask:

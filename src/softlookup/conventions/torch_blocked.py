@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softlookup.conventions.array_flags import joined
 from softlookup.conventions.spelling import (
     Arguments,
     Reading,
@@ -28,8 +29,8 @@ from softlookup.conventions.spelling import (
     refuse_shape,
     take_known,
 )
-from softlookup.conventions.tensors import as_tensor, dense_of, everything, from_additive, full_of, given
-from softlookup.masks import AllOf, Given, Mask, causal
+from softlookup.conventions.tensors import as_tensor, dense_of, from_additive, full_of, given, shows_all
+from softlookup.masks import AllOf, Mask, causal
 from softlookup.terms import SoftlookupError
 
 
@@ -92,7 +93,7 @@ class BlockedMasks:
             lost += more
         if lost and self.beside_a_bias:
             lost += (self.beside_a_bias,)
-        return Reading(_joined(parts) if parts else everything(), lost)
+        return Reading(joined(parts), lost)
 
     def as_keys(self, mask: Mask, sizes: Sizes) -> Spelling:
         """The key mask alone, a bool tensor [B, T_k], True = hidden."""
@@ -205,18 +206,10 @@ def _sorted(mask: Mask) -> tuple[list[Mask], list[Mask], list[Mask]]:
     own: list[Mask] = []
     for part in mask.parts if isinstance(mask, AllOf) else (mask,):
         if part.axes <= {"B", "T_k"}:
-            keys += [] if _shows_all(part) else [part]
+            keys += [] if shows_all(part) else [part]
         else:
             (own if part.axes & {"B", "H"} else shared).append(part)
     return keys, shared, own
-
-
-def _joined(parts: list[Mask]) -> Mask:
-    return AllOf.of(*parts) if len(parts) > 1 else parts[0]
-
-
-def _shows_all(mask: Mask) -> bool:
-    return isinstance(mask, Given) and not mask.axes and bool(mask.allowed_mask)
 
 
 def _batch_size(parts: list[Mask], sizes: Sizes) -> int | None:
@@ -228,13 +221,13 @@ def _blocked_keys(parts: list[Mask], sizes: Sizes) -> Tensor | None:
     if not parts:
         return None
     batch_size = _batch_size(parts, sizes) or sizes.of("batch_size", "a key mask [B, T_k]")
-    allowed = dense_of(_joined(parts), sizes)[:, 0, 0]
+    allowed = dense_of(joined(parts), sizes)[:, 0, 0]
     return ~allowed.expand(batch_size, sizes.of("k_len", "a key mask [B, T_k]"))
 
 
 def _blocked_for_all(parts: list[Mask], sizes: Sizes) -> Tensor | None:
     """bool [T_q, T_k], True = hidden; None where no part hides anything."""
-    return ~full_of(_joined(parts), sizes)[0, 0] if parts else None
+    return ~full_of(joined(parts), sizes)[0, 0] if parts else None
 
 
 def _fits(shape: tuple[int, ...], sizes: tuple[int | None, ...]) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from softlookup.conventions.parts import parts_of
+from softlookup.conventions.array_flags import causal_alone
 from softlookup.conventions.spelling import Arguments, Reading, Sizes, Spelling, Takes, take_known
 from softlookup.conventions.tensors import as_tensor, dense_of, everything, read_bool_or_additive, to_additive
 from softlookup.masks import Mask, causal
@@ -58,10 +58,7 @@ def read(arguments: Arguments, sizes: Sizes) -> Reading:
 
 def as_flag(mask: Mask, sizes: Sizes) -> Spelling:
     """Say it with ``is_causal``, for which the kernel skips what is hidden."""
-    parts = parts_of(mask, sizes)
-    is_causal = parts.high == 0
-    beyond = parts.hides - ({"high"} if is_causal else set())
-    return Spelling({"is_causal": is_causal}, ("everything but the causal rule",) if beyond else ())
+    return causal_alone("is_causal", mask, sizes)
 
 
 def as_bool(mask: Mask, sizes: Sizes) -> Spelling:

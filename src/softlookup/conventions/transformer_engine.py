@@ -38,7 +38,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softlookup.conventions.parts import Parts, parts_of
+from softlookup.conventions.parts import Parts, in_band, parts_of
 from softlookup.conventions.spelling import (
     Arguments,
     Reading,
@@ -48,9 +48,9 @@ from softlookup.conventions.spelling import (
     refuse_shape,
     take_known,
 )
-from softlookup.conventions.tensors import as_tensor, dense_of, everything, given
-from softlookup.conventions.varlen_rows import NO_BOUND, band_of, window_of
-from softlookup.masks import Given, Mask, padding
+from softlookup.conventions.tensors import as_tensor, both, dense_of, everything, given
+from softlookup.conventions.varlen_rows import NO_BOUND, band_of, bound, window_of
+from softlookup.masks import Mask, padding
 from softlookup.terms import Corner, SoftlookupError, did_you_mean
 
 NAME = "TransformerEngine"
@@ -89,12 +89,8 @@ class _Band:
         """Return it as a tensor, where bottom-right is the last real key of each sample: lengths [B]."""
         first = k_lens - q_lens if self.corner == "bottom-right" else torch.zeros_like(k_lens)
         distance = torch.arange(k_len) - torch.arange(q_len)[:, None] - first[:, None, None, None]
-        near = torch.ones_like(distance, dtype=torch.bool)
-        if self.left != NO_BOUND:
-            near &= distance >= -self.left
-        if self.right != NO_BOUND:
-            near &= distance <= self.right
-        return given(near)
+        left = bound(self.left)
+        return given(in_band(distance, None if left is None else -left, bound(self.right)))
 
 
 def read(arguments: Arguments, sizes: Sizes) -> Reading:
@@ -112,7 +108,7 @@ def read(arguments: Arguments, sizes: Sizes) -> Reading:
             )
         if "padding" in kind:
             return Reading(_padded(attention_mask, band))
-        return Reading(_and(given(~_bool(attention_mask)), _placed(band, sizes)))
+        return Reading(both(given(~_bool(attention_mask)), _placed(band, sizes)))
     return Reading(_placed(band, sizes))
 
 
@@ -203,14 +199,14 @@ def _placed(band: _Band, sizes: Sizes) -> Mask:
 
 def _padded(attention_mask: Any, band: _Band) -> Mask:
     """Return the mask of padded queries and keys, and of a band that counts from the real ones."""
-    both = attention_mask if isinstance(attention_mask, (tuple, list)) else (attention_mask,) * 2
-    if len(both) != 2:
+    tensors = attention_mask if isinstance(attention_mask, (tuple, list)) else (attention_mask,) * 2
+    if len(tensors) != 2:
         raise SoftlookupError(
             f"{NAME}: attention_mask of padding is one tensor or two.",
             expected="[B, 1, 1, T], or a tuple of [B, 1, 1, T_q] and [B, 1, 1, T_k]",
-            got=f"{len(both)} tensors",
+            got=f"{len(tensors)} tensors",
         )
-    queries, keys = (_real(_bool(it)) for it in both)
+    queries, keys = (_real(_bool(it)) for it in tensors)
     visible = padding(keys.sum(dim=-1).flatten())
     if not bool(queries.all()):
         visible = visible & given(queries.transpose(2, 3))
@@ -220,7 +216,7 @@ def _padded(attention_mask: Any, band: _Band) -> Mask:
     if rule is None:
         q_lens, k_lens = (it.sum(dim=-1).flatten() for it in (queries, keys))
         rule = band.dense(q_lens, k_lens, queries.shape[-1], keys.shape[-1])
-    return _and(visible, rule)
+    return both(visible, rule)
 
 
 def _real(hidden: Tensor) -> Tensor:
@@ -245,7 +241,3 @@ def _bool(value: Any) -> Tensor:
     if tensor.dtype != torch.bool or tensor.dim() > 4:
         raise refuse_shape(tensor, NAME, "attention_mask", "bool of at most four axes, True = masked out")
     return tensor
-
-
-def _and(mask: Mask, band: Mask) -> Mask:
-    return mask if isinstance(band, Given) and band.allowed_mask.numel() == 1 else mask & band

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.packed_lengths import document_lengths
-from softlookup.conventions.parts import Parts, parts_of
+from softlookup.conventions.parts import Parts, band_rule, in_band, parts_of
 from softlookup.conventions.recognising import recognise
 from softlookup.conventions.spelling import Sizes, refuse_shape
-from softlookup.conventions.tensors import as_tensor, everything, full_of, given
-from softlookup.masks import Given, Mask, causal, packed, padding, sliding_window
+from softlookup.conventions.tensors import as_tensor, both, full_of, given
+from softlookup.masks import Mask, packed, padding
 from softlookup.terms import Corner, SoftlookupError
 
 NO_BOUND = -1
@@ -66,12 +66,13 @@ class Rows:
     def within(self, q_len: int, k_len: int) -> Tensor:
         """Return who sees whom in a document: bool [q_len, k_len]."""
         distance = torch.arange(k_len) - torch.arange(k_len - q_len, k_len)[:, None]
-        near = torch.ones(q_len, k_len, dtype=torch.bool)
-        if self.left != NO_BOUND:
-            near &= distance >= -self.left
-        if self.right != NO_BOUND:
-            near &= distance <= self.right
-        return near
+        left, right = bound(self.left), bound(self.right)
+        return in_band(distance, None if left is None else -left, right)
+
+
+def bound(number: int) -> int | None:
+    """Return a number of keys, None where it says that there is no bound."""
+    return None if number == NO_BOUND else number
 
 
 def bounds_of(value: Any, whose: str, argument: str) -> tuple[int, ...]:
@@ -114,16 +115,7 @@ def window_of(value: Any, whose: str) -> tuple[int, int]:
 
 def band_of(left: int, right: int, corner: Corner) -> Mask | None:
     """Return the rule that shows ``left`` keys before and ``right`` behind the own one, if there is one."""
-    match left, right:
-        case (-1, -1):
-            return everything()
-        case (-1, 0):
-            return causal(corner)
-        case (_, 0):
-            return sliding_window(left, "lookback", corner)
-        case _ if left == right:
-            return sliding_window(left, "each side", corner)
-    return None
+    return band_rule(bound(left), bound(right), corner)
 
 
 def fitting(rows: Rows, longest: tuple[Any, Any], whose: str) -> Rows:
@@ -191,7 +183,7 @@ def mask_of(rows: Rows, sizes: Sizes, whose: str) -> Mask:
     if samples == 1 and rows.q_bounds == rows.k_bounds and rows.q_bounds[-1] == q_len == k_len:
         band = band_of(rows.left, rows.right, "top-left")
         if band is not None:
-            return band if len(rows.q_bounds) == 2 else _and(packed(rows.q_bounds), band)
+            return band if len(rows.q_bounds) == 2 else both(packed(rows.q_bounds), band)
     q_lens, k_lens = _lengths(rows.q_bounds), _lengths(rows.k_bounds)
     if len(q_lens) == samples and set(q_lens) == {q_len} and max(k_lens) <= k_len:
         band = band_of(rows.left, rows.right, "top-left" if q_len == k_len else "bottom-right")
@@ -249,10 +241,6 @@ def _one(needed: set[int | None], enough: int) -> int | None:
         return NO_BOUND
     number = numbers.pop()
     return number if not numbers and number is not None and number >= enough else None
-
-
-def _and(documents: Mask, band: Mask) -> Mask:
-    return documents if isinstance(band, Given) else documents & band
 
 
 def _dealt_out(
