@@ -104,6 +104,29 @@ def test_padding_alone_cannot_be_told_until_a_sample_is_full():
     )
 
 
+@pytest.mark.parametrize("size", [5, 6, 9])
+def test_samples_of_one_more_token_each_are_no_causal_mask_where_the_batch_is_as_large(size):
+    """Lengths 1, 2, ... n of n samples are the triangle of n queries: only q_len can tell."""
+    samples = torch.arange(size) < torch.arange(1, size + 1)[:, None]
+    for mask, kind in ((samples, "allowed"), (~samples, "blocked"), (samples.long(), "allowed")):
+        for sizes in ({}, {"q_len": size, "k_len": size}):
+            found = identify(mask, batch_size=size, **sizes)
+            assert found.answer is None
+            assert {(kind, "T_q T_k"), (kind, "B T_k")} <= {(it.kind, it.axes) for it in found.possible}
+    assert identify(samples, batch_size=size, q_len=size + 1).answer.axes == "B T_k"
+    assert identify(samples, batch_size=size + 1).answer.axes == "T_q T_k"
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1, 5, 7), (1, 3, 5, 5)])
+def test_weights_of_attention_are_not_called_a_bias(shape):
+    weights = torch.randn(shape, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    for dtype in (torch.float32, torch.bfloat16):
+        found = identify(weights.to(dtype))
+        assert found.answer is None
+        assert "every row sums to one, as the weights of attention do" in str(found)
+    assert identify(weights * 2).candidates[0].against == ()
+
+
 def test_queries_or_samples_are_told_apart_by_sizes():
     square = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]).bool()
     assert identify(square, batch_size=4, k_len=4, q_len=9).answer.axes == "B T_k"

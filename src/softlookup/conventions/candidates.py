@@ -18,6 +18,7 @@ from softlookup.conventions.spelling import Sizes, Takes
 from softlookup.conventions.tensors import HIDES, dtype_kind
 
 _ROWS_OF_A_TRIANGLE = 5  # so many lengths 1, 2, 3, ... are no coincidence
+_ROUNDING = 0.02  # of a row of weights in bfloat16
 _RISING = 4  # so many numbers that rise from 0 are no text
 
 
@@ -78,8 +79,20 @@ def _of_kind(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iter
         possible = axes_of(tuple(tensor.shape), sizes)
         for axes in possible:
             marks = _marks(kind, tensor, axes, sizes)
-            spoken = tuple(_against(kind, numbers, axes, marks, samples_possible="B T_k" in possible))
+            known = sizes.batch_size is not None  # and it fits, or the axes were not possible
+            spoken = tuple(
+                _against(kind, numbers, axes, marks, samples_possible="B T_k" in possible, samples_known=known)
+            )
+            if kind == "additive" and _like_weights(tensor, numbers):
+                spoken += ("every row sums to one, as the weights of attention do",)
             yield Candidate(kind, axes, dtype, spoken, _taken_by(kind, axes, dtype), marks)
+
+
+def _like_weights(tensor: Tensor, numbers: Numbers) -> bool:
+    """Say whether numbers between 0 and 1 sum to one in every row, as what a softmax returns."""
+    if not 0 <= numbers.least < numbers.most < 1 or tensor.dim() < 2:  # a weight of 1 is a flag
+        return False
+    return bool(((tensor.sum(dim=-1, dtype=torch.float32) - 1).abs() < _ROUNDING).all())
 
 
 def _marks(kind: Kind, tensor: Tensor, axes: str, sizes: Sizes) -> Marks:
@@ -89,7 +102,7 @@ def _marks(kind: Kind, tensor: Tensor, axes: str, sizes: Sizes) -> Marks:
 
 
 def _against(
-    kind: Kind, numbers: Numbers, axes: str, marks: Marks, *, samples_possible: bool
+    kind: Kind, numbers: Numbers, axes: str, marks: Marks, *, samples_possible: bool, samples_known: bool
 ) -> Iterator[str]:
     """What speaks against a mask of entries; a few rows of one more each may be samples too."""
     if kind == "additive":
@@ -101,7 +114,7 @@ def _against(
             return
     small = marks.square and marks.marked.shape[-1] < _ROWS_OF_A_TRIANGLE
     if axes == "B T_k":
-        yield from _against_keys(marks, kind)
+        yield from _against_keys(marks, kind, samples_known=samples_known)
     elif kind == "additive":
         yield from (it for it in against(marks) if it.startswith("no query"))
     elif not (axes == "T_q T_k" and small and samples_possible and _no_triangle_stands(marks)):
@@ -110,13 +123,13 @@ def _against(
         yield from _against_two_axes(marks)
 
 
-def _against_keys(marks: Marks, kind: Kind) -> Iterator[str]:
+def _against_keys(marks: Marks, kind: Kind, *, samples_known: bool) -> Iterator[str]:
     """What speaks against one row of keys for each sample."""
     yield from (it for it in against(marks) if kind != "additive" or it.startswith("no query"))
     rows = marks.visible()[:, 0, 0]
     if len(rows) != rows.shape[-1] or len(rows) < _ROWS_OF_A_TRIANGLE:
         return
-    if _one_more_each(marks):
+    if _one_more_each(marks) and not samples_known:  # a number of samples makes a triangle of lengths possible
         yield "the samples would have 1, 2, 3, ... tokens, one more each"
     first_ones, last_ones = at_one_end(rows)
     if not bool((first_ones | last_ones).all()):

@@ -14,7 +14,7 @@ from softlookup.masks import Given, Mask
 
 _SAMPLED = 64  # rows that are asked one by one
 _LONG_DIAGONAL = 16  # entries that are hardly all alike by chance
-_RULES_EXPLAIN_ALL = 3  # of fewer queries and keys some rule explains most masks
+_RULES_EXPLAIN_ALL = 4  # of fewer queries and keys some rule explains most masks
 _SMALL = 1 << 24  # entries of a mask that is looked at as a whole
 
 

@@ -83,7 +83,7 @@ def attend_by(
 def _flex(
     layer: nn.Module, qkv: tuple[Tensor, Tensor, Tensor], attention_mask: Any, scaling: float
 ) -> Tensor:
-    """Call it uncompiled: on CPUs a compiled kernel can be wrong for heads as small as those of a test."""
+    """Call it uncompiled: on CPUs a compiled score mask can give wrong outputs, or crash."""
     from transformers.integrations.flex_attention import flex_attention_forward
 
     with torch.compiler.set_stance("force_eager"):
