@@ -79,10 +79,11 @@ def _of_kind(kind: Kind, tensor: Tensor, numbers: Numbers, sizes: Sizes) -> Iter
         possible = axes_of(tuple(tensor.shape), sizes)
         for axes in possible:
             marks = _marks(kind, tensor, axes, sizes)
-            known = sizes.batch_size is not None  # and it fits, or the axes were not possible
-            spoken = tuple(
-                _against(kind, numbers, axes, marks, samples_possible="B T_k" in possible, samples_known=known)
-            )
+            samples = {
+                "samples_possible": "B T_k" in possible,
+                "samples_known": sizes.batch_size is not None,  # and it fits, or the axes were not possible
+            }
+            spoken = tuple(_against(kind, numbers, axes, marks, **samples))
             if kind == "additive" and _like_weights(tensor, numbers):
                 spoken += ("every row sums to one, as the weights of attention do",)
             yield Candidate(kind, axes, dtype, spoken, _taken_by(kind, axes, dtype), marks)
@@ -129,7 +130,7 @@ def _against_keys(marks: Marks, kind: Kind, *, samples_known: bool) -> Iterator[
     rows = marks.visible()[:, 0, 0]
     if len(rows) != rows.shape[-1] or len(rows) < _ROWS_OF_A_TRIANGLE:
         return
-    if _one_more_each(marks) and not samples_known:  # a number of samples makes a triangle of lengths possible
+    if _one_more_each(marks) and not samples_known:  # so many samples may be so long
         yield "the samples would have 1, 2, 3, ... tokens, one more each"
     first_ones, last_ones = at_one_end(rows)
     if not bool((first_ones | last_ones).all()):

@@ -5,8 +5,9 @@
 In its words: a BlockMask is returned as it is, like a mask of four axes; flex_attention_mask makes it by
 create_block_mask, for all heads alike. Any other tensor is a score mask, and is added to the scores. Beyond
 its words: of a score mask only head 0 is looked at, and there must be one for every sample; a bool one is
-added as 0 and 1 and hides nothing. Masks and attention are compiled; on a CPU with torch 2.13 a compiled score
-mask gave wrong outputs or crashed, so what was measured ran uncompiled. A query without any key gets zeros.
+added as 0 and 1 and hides nothing. Masks and attention are compiled; on a CPU with torch 2.13 a score mask
+gave wrong outputs or crashed when compiled, so what was measured ran uncompiled. A query without any key gets
+zeros.
 
 Lost when written: nothing. A rule stays a rule: no dense mask is made.
 
