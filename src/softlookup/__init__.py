@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from softlookup.conventions import convert as convert
     from softlookup.conventions import identify as identify
     from softlookup.fused import attend as attend
+    from softlookup.live.watching import watch as watch
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
     from softlookup.masks import make_padding_allowed_mask as make_padding_allowed_mask
@@ -42,6 +43,7 @@ _HOME = {
     "convert": "conventions",
     "identify": "conventions",
     "attend": "fused",
+    "watch": "live.watching",
     "Mask": "masks",
     "make_causal_allowed_mask": "masks",
     "make_padding_allowed_mask": "masks",
@@ -85,6 +87,7 @@ __all__ = [
     "make_training_masks",
     "observe",
     "scaled_dot_product_attention",
+    "watch",
     "weights_of",
 ]
 

@@ -41,6 +41,7 @@ class Record:
 
     statistics: over all samples, [1, H], on the CPU; of ``queries`` queries, spread over all of them
     finite: whether the output of the call holds neither NaN nor inf
+    not_finite_because: what came in with NaN or inf, e.g. "keys"
     rule_not_asked: why the declared rule could not be compared with this call; "" where it was, or none is
     """
 
@@ -48,6 +49,7 @@ class Record:
     statistics: Statistics
     queries: int
     finite: bool = True
+    not_finite_because: str = ""
     rule_not_asked: str = ""
 
 

@@ -1,0 +1,77 @@
+"""Where in the model a call happens: the stack is read, so that no hook has to be set.
+
+A hook would switch off the fast path of torch's own transformer layers, and break the graphs of a compiler.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from torch import nn
+
+#: Arguments of a layer's forward that hold another sequence.
+_OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context", "encoder_output", "mem")
+#: Parts of a path that say the same.
+_CROSS_NAMES = ("cross", "encoder_attn", "encdec", "enc_attn", "multihead_attn", "memory_attn")
+_DEEPEST = 60  # frames between a call and the layer it belongs to
+
+
+@dataclass(frozen=True)
+class Around:
+    """The layer that a call belongs to.
+
+    path: of the layer in the watched model;  layer: the module itself
+    variables: those of its forward, and of the functions between it and the call, the innermost first
+    """
+
+    path: str
+    layer: nn.Module
+    variables: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+
+    def value(self, name: str) -> Any:
+        """Return the innermost variable of this name; None where there is none."""
+        return next((it[name] for it in self.variables if name in it), None)
+
+    @property
+    def cross(self) -> bool:
+        """Whether the keys come from another sequence."""
+        lowered = self.path.lower()
+        if getattr(self.layer, "is_cross_attention", False) is True or any(
+            it in lowered for it in _CROSS_NAMES
+        ):
+            return True
+        if isinstance(self.layer, nn.MultiheadAttention):
+            q, k = self.value("query"), self.value("key")
+            return q is not None and k is not None and q.data_ptr() != k.data_ptr()
+        return any(self.value(name) is not None for name in _OTHER_SEQUENCE)
+
+
+def layer_around(paths: Mapping[int, str]) -> Around | None:
+    """Return the innermost module on the stack that the watched model has; None where there is none.
+
+    paths: by id of the module
+    """
+    variables: list[Mapping[str, Any]] = []
+    for frame in _frames():
+        values = frame.f_locals
+        variables.append(values)
+        for name in ("self", "module"):
+            module = values.get(name)
+            if isinstance(module, nn.Module) and id(module) in paths:
+                if isinstance(module, (nn.Softmax, nn.Dropout)):
+                    break  # a step of attention that is written as a module
+                return Around(paths[id(module)], module, tuple(variables))
+    return None
+
+
+def _frames() -> Iterator[FrameType]:
+    frame = sys._getframe(2)
+    for _ in range(_DEEPEST):
+        yield frame
+        if frame.f_back is None:
+            return
+        frame = frame.f_back

@@ -1,0 +1,72 @@
+"""softmax, in attention that somebody wrote by hand: the scores are there, with what was added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softlookup.live.around import Around
+from softlookup.live.problem import Problem, from_scores
+
+PLACES = (
+    "torch.nn.functional:softmax",
+    "torch:softmax",
+    "torch.special:softmax",
+    "torch:Tensor.softmax",
+)
+_ATTENTION_NAMES = ("attention", "attn", "multihead", "mha")
+
+
+def read(
+    args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around | None
+) -> Problem | None:
+    """Read scores [B, H, T_q, T_k], or [B * H, T_q, T_k] of a layer that says that it is attention.
+
+    Routers, classifiers and samplers take a softmax as well: of two axes, or of three outside attention.
+    """
+    given = dict(zip(("input", "dim"), args, strict=False)) | dict(kwargs)
+    scores, dim = given.get("input"), given.get("dim")
+    if around is None or not isinstance(scores, Tensor) or not isinstance(output, Tensor):
+        return None
+    if scores.dim() not in (3, 4) or dim not in (-1, scores.dim() - 1):
+        return None
+    if scores.dim() == 3 and not _says_attention(around):
+        return None
+    if scores.shape[-2] == 0 or scores.shape[-1] == 0:
+        return None
+    heads = _number_of_heads(around.layer)
+    scores, output = (_four_axes(it, heads) for it in (scores, output))
+    return from_scores(scores, output, sinks=_sinks(around, scores))
+
+
+def _says_attention(around: Around) -> bool:
+    words = f"{type(around.layer).__name__} {around.path.rsplit('.', 1)[-1]}".lower()
+    return isinstance(around.layer, nn.MultiheadAttention) or any(it in words for it in _ATTENTION_NAMES)
+
+
+def _number_of_heads(layer: nn.Module) -> int | None:
+    for name in ("num_heads", "n_heads", "num_attention_heads", "n_head", "nhead", "heads"):
+        number = getattr(layer, name, None)
+        if isinstance(number, int) and number > 0:
+            return number
+    return None
+
+
+def _four_axes(tensor: Tensor, heads: int | None) -> Tensor:
+    """[B, H, T_q, T_k], from three axes too: heads follow samples, or there is one head."""
+    if tensor.dim() == 4:
+        return tensor
+    if heads is not None and tensor.shape[0] % heads == 0:
+        return torch.unflatten(tensor, 0, (-1, heads))
+    return tensor.unsqueeze(1)
+
+
+def _sinks(around: Around, scores: Tensor) -> int:
+    """How many columns at the end are no keys: gpt-oss puts a learned number for each head there."""
+    sinks, keys = getattr(around.layer, "sinks", None), around.value("key_states")
+    if isinstance(sinks, Tensor) and isinstance(keys, Tensor) and keys.dim() == 4:
+        return max(0, scores.shape[-1] - keys.shape[-2])
+    return 0

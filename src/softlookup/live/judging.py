@@ -1,0 +1,81 @@
+"""Alarms from records: every alarm file is asked, and what is not finite is traced to where it began."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from softlookup.live.limits import Limits, Raised
+from softlookup.live.past import Past
+from softlookup.live.record import Alarm, Record
+
+_FILE = re.compile(r"sl(\d{3})_([a-z0-9_]+)\.py")
+_NAMES = {"SL000": "unrecognised", "SL401": "empty-row-nan", "SL702": "error-above-plain"}
+
+
+@lru_cache
+def _files() -> tuple[tuple[str, str, ModuleType], ...]:
+    found = sorted((Path(__file__).parent / "alarms").glob("sl*.py"))
+    matches = [(path, match) for path in found if (match := _FILE.fullmatch(path.name))]
+    return tuple(
+        (f"SL{it[1]}", it[2].replace("_", "-"), import_module(f"softlookup.live.alarms.{path.stem}"))
+        for path, it in matches
+    )
+
+
+def judge(record: Record, past: Past, limits: Limits) -> list[Alarm]:
+    """Return the alarms that a record raises, each once a layer, head and rule."""
+    layer, found = past.of(record), []
+    past.remember(record)
+    for code, name, raised in _raised(record, past, limits):
+        if (code, raised.head) in layer.said:
+            continue
+        layer.said.add((code, raised.head))
+        found.append(_alarm(record, code, name, raised))
+    return found
+
+
+def _raised(record: Record, past: Past, limits: Limits) -> Iterator[tuple[str, str, Raised]]:
+    for code, name, file in _files():
+        for raised in file.judge(record, past, limits):
+            yield code, name, raised
+    for raised in (*_not_finite(record, past), *_sums_off(record, limits)):
+        yield raised.code, _NAMES[raised.code], raised
+
+
+def _not_finite(record: Record, past: Past) -> Iterator[Raised]:
+    """The first call whose output holds NaN or inf, and why; what comes after it inherits it."""
+    if record.finite or past.not_finite_since is not None:
+        return
+    past.not_finite_since = record.call.step
+    empty = int(record.statistics.empty_rows.sum())
+    came_in = record.not_finite_because
+    if came_in:
+        yield Raised(
+            None, float("nan"), f"NaN or inf is first seen here: it came in with the {came_in}", "SL000"
+        )
+    elif empty:
+        words = f"NaN or inf is first seen here: {empty} of the measured queries see no key at all"
+        yield Raised(None, float(empty), words, "SL401")
+    else:
+        yield Raised(
+            None, float("nan"), "NaN or inf is first seen here, out of finite queries and keys", "SL000"
+        )
+
+
+def _sums_off(record: Record, limits: Limits) -> Iterator[Raised]:
+    worst = record.statistics.moments["row_sum_error"].high[0]
+    for head in (worst > limits.row_sum_error).nonzero()[:, 0].tolist():
+        yield Raised(head, float(worst[head]), f"weights add up to 1 +- {float(worst[head]):.3g}", "SL702")
+
+
+def _alarm(record: Record, code: str, name: str, raised: Raised) -> Alarm:
+    call = record.call
+    where = call.layer or "the model"
+    head = "" if raised.head is None else f", head {raised.head}"
+    words = f"{where}{head}, step {call.step}: {raised.words}"
+    return Alarm(code, name, call.layer, raised.head, call.step, raised.value, words)

@@ -1,0 +1,61 @@
+"""Which declared rule a call has to keep, and where its queries stand among the keys."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from softlookup.live.problem import Problem
+from softlookup.live.record import Call
+from softlookup.masks import Mask
+from softlookup.statistics.seen_keys import SeenKeys, Shard
+
+#: None, a mask for all self-attention, or masks by patterns of paths.
+RuleLike: TypeAlias = Mask | Tensor | Mapping[str, "Mask | Tensor | None"] | None
+
+
+class Asked(NamedTuple):
+    """What a call is compared with; first_position: where query 0 stands among the keys."""
+
+    rule: SeenKeys | None = None
+    first_position: int = 0
+    not_asked: str = ""
+
+
+def rule_for(rule: RuleLike, call: Call, problem: Problem) -> Asked:
+    """Return what a call is compared with. A rule by pattern holds for cross-attention too."""
+    first = problem.k_len - problem.q_len if call.kind == "cached" else 0
+    named = isinstance(rule, Mapping)
+    chosen = _by_pattern(rule, call.layer) if isinstance(rule, Mapping) else rule
+    if chosen is None:
+        return Asked(None, first)
+    if call.kind == "cross" and not named:
+        return Asked(None, first, "it looks at another sequence")
+    if call.kind == "cached" and not _last_key_seen(problem):
+        return Asked(None, first, "where its queries stand is not known: the last keys are hidden from all")
+    length = problem.k_len if call.kind == "cached" else problem.q_len
+    shard = Shard(first, 0, length, problem.k_len)
+    mask = _whole(chosen, problem)
+    return Asked(SeenKeys.of(mask, problem.q_len, problem.k_len, device=problem.device, shard=shard), first)
+
+
+def _by_pattern(rules: Mapping[str, Mask | Tensor | None], path: str) -> Mask | Tensor | None:
+    return next((rule for pattern, rule in rules.items() if fnmatch.fnmatchcase(path, pattern)), None)
+
+
+def _whole(rule: Mask | Tensor, problem: Problem) -> Mask:
+    return rule if isinstance(rule, Mask) else Mask.from_tensor(rule.to(problem.device))
+
+
+def _last_key_seen(problem: Problem) -> bool:
+    """Whether the last query of some sample sees the last key, as it does unless the cache has room left."""
+    last = torch.tensor([problem.q_len - 1], device=problem.device)
+    for sample in range(problem.batch_size):
+        scores, allowed = problem.rows(sample, last)
+        if bool(allowed.expand(scores.shape)[..., problem.k_len - 1].any()):
+            return True
+    return False
