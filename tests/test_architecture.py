@@ -249,6 +249,8 @@ LAYERS = {
     "softlookup.live.step_encoding": (5, 1),
     "softlookup.live.stored": (5, 2),
     "softlookup.live.storing": (5, 2),
+    "softlookup.live.transformers_masks": (5, 0),
+    "softlookup.live.transformers_attention": (5, 1),
     "softlookup.live": (5, 20),
     "softlookup.audit": (6, 20),
     "softlookup.lint.source": (5, 0),

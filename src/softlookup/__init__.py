@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softlookup.conventions import identify as identify
     from softlookup.fused import attend as attend
     from softlookup.live.watching import watch as watch
+    from softlookup.live.transformers_attention import register_attention as register_attention
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
     from softlookup.masks import make_padding_allowed_mask as make_padding_allowed_mask
@@ -44,6 +45,7 @@ _HOME = {
     "identify": "conventions",
     "attend": "fused",
     "watch": "live.watching",
+    "register_attention": "live.transformers_attention",
     "Mask": "masks",
     "make_causal_allowed_mask": "masks",
     "make_padding_allowed_mask": "masks",
@@ -86,6 +88,7 @@ __all__ = [
     "make_padding_allowed_mask",
     "make_training_masks",
     "observe",
+    "register_attention",
     "scaled_dot_product_attention",
     "watch",
     "weights_of",
