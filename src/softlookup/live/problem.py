@@ -92,23 +92,25 @@ def _products(scores: Scores, change: Change | None, sample: int, rows: Tensor) 
     return found, allowed
 
 
-def from_scores(scores: Tensor, weights: Tensor | None = None, *, sinks: int = 0) -> Problem:
+def from_scores(scores: Tensor, weights: Tensor | None = None, *, sinks: Tensor | None = None) -> Problem:
     """Return the problem of scores [B, H, T_q, T_k] that a model computed, masks added to them already.
 
-    weights: what its softmax made of them;  sinks: columns at the end that are no keys
+    weights: what its softmax made of them;  sinks: [H] a score of each head beside those of the keys
 
     A key is hidden from a query where the score is -9000 or less: what is added to hide is larger, and no
     score of a working model is.
     """
-    batch, heads, q_len, columns = scores.shape
+    batch, heads, q_len, k_len = scores.shape
     scores = scores.detach()
     kept = weights.detach() if weights is not None else None
     wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
 
     def rows_of(sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         found = scores[sample][:, rows].to(wide)
-        allowed = ~(found <= HIDES)  # NaN is a visible score
-        return found, allowed
+        if sinks is not None:
+            beside = sinks.detach().to(wide)[:, None, None].expand(-1, len(rows), 1)
+            found = torch.cat([found, beside], dim=-1)
+        return found, ~(found <= HIDES)  # NaN is a visible score
 
     def sums_of(sample: int, rows: Tensor) -> Tensor:
         assert kept is not None
@@ -119,7 +121,7 @@ def from_scores(scores: Tensor, weights: Tensor | None = None, *, sinks: int = 0
         heads,
         heads,
         q_len,
-        columns - sinks,
+        k_len,
         rows_of,
         scores.device,
         kept,

@@ -23,6 +23,7 @@ def projected(
     """Return the problem of tokens [B, T, d_model], a packed projection, and a mask in which True hides."""
     weight, bias, heads = packed
     query, key, kept = _without_nesting(query, key)
+    query, key = query.to(weight.dtype), key.to(weight.dtype)  # autocast rounds them once more
     width = weight.shape[0] // 3
     with torch.autocast(weight.device.type, enabled=False):
         q = linear(query, weight[:width], None if bias is None else bias[:width])

@@ -38,7 +38,7 @@ class Listener(Protocol):
 
 
 class Replacement:
-    """A function that somebody else wrote, and what stands in its place while somebody listens."""
+    """What is called at a place now, whoever put it there, and what stands in for it meanwhile."""
 
     def __init__(self, place: str, door: Door) -> None:
         self.place, self.door = place, door
@@ -67,6 +67,7 @@ class Replacement:
             _swap_names(self.in_place, self.original)
 
 
+@functools.cache  # one for good, so that compiled code is compiled once with it
 def _standing_for(original: Callable[..., Any], door: Door) -> Callable[..., Any]:
     """Return a function that does what the original does, bit for bit, and tells who listens."""
 
@@ -107,11 +108,6 @@ def _swap_names(old: Any, new: Any) -> None:
             names[key] = new
 
 
-@functools.cache
-def _replacement(place: str, door: Door) -> Replacement:
-    return Replacement(place, door)
-
-
 def _replacements() -> Iterator[Replacement]:
     for door in doors():
         for place in door.places:
@@ -119,7 +115,7 @@ def _replacements() -> Iterator[Replacement]:
             if module.startswith("softlookup."):
                 import_module(module)
             if module in sys.modules:
-                yield _replacement(place, door)
+                yield Replacement(place, door)
 
 
 @contextmanager

@@ -45,8 +45,9 @@ def rows_of_scores(
     weights = below.exp()
     total = weights.sum(dim=-1)
     share = torch.where(num_visible > 0, 1 / total, 0.0)
-    entropy = total.log() - torch.linalg.vecdot(weights, below) * share
-    weights, real = weights[..., :k_len], num_visible > 0
+    weights, below, real = weights[..., :k_len], below[..., :k_len], num_visible > 0
+    on_keys = total if sinks == 0 else weights.sum(dim=-1)
+    entropy = (total.log() * on_keys - torch.linalg.vecdot(weights, below)) * share  # sum of -w log w
     mean, variance = _position(weights, share)
     own = positions.clamp(0, k_len - 1).expand(shape)[..., None]
     has_own = (positions >= 0) & (positions < k_len)

@@ -37,9 +37,13 @@ def read(
         return None
     if scores.shape[-2] == 0 or scores.shape[-1] == 0:
         return None
+    sinks, before = getattr(around.layer, "sinks", None), around.value("attn_weights")
+    if isinstance(sinks, Tensor) and isinstance(
+        before, Tensor
+    ):  # gpt-oss shifts the scores, and adds a column
+        return from_scores(before, output, sinks=sinks)
     heads = _number_of_heads(around.layer)
-    scores, output = (_four_axes(it, heads) for it in (scores, output))
-    return from_scores(scores, output, sinks=_sinks(around, scores))
+    return from_scores(_four_axes(scores, heads), _four_axes(output, heads))
 
 
 def _says_attention(around: Around) -> bool:
@@ -62,11 +66,3 @@ def _four_axes(tensor: Tensor, heads: int | None) -> Tensor:
     if heads is not None and tensor.shape[0] % heads == 0:
         return torch.unflatten(tensor, 0, (-1, heads))
     return tensor.unsqueeze(1)
-
-
-def _sinks(around: Around, scores: Tensor) -> int:
-    """How many columns at the end are no keys: gpt-oss puts a learned number for each head there."""
-    sinks, keys = getattr(around.layer, "sinks", None), around.value("key_states")
-    if isinstance(sinks, Tensor) and isinstance(keys, Tensor) and keys.dim() == 4:
-        return max(0, scores.shape[-1] - keys.shape[-2])
-    return 0
