@@ -11,12 +11,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from softlookup.attention import scaled_dot_product_attention as scaled_dot_product_attention
+    from softlookup.auditing import audit as audit
     from softlookup.catalog import explain as explain
     from softlookup.checker.diagnose import check as check
     from softlookup.conventions import convert as convert
     from softlookup.conventions import identify as identify
     from softlookup.fused import attend as attend
     from softlookup.live.watching import watch as watch
+    from softlookup.live.multihead_drop_in import AttendMultiheadAttention as AttendMultiheadAttention
+    from softlookup.live.multihead_drop_in import use_attend as use_attend
     from softlookup.live.transformers_attention import register_attention as register_attention
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
@@ -39,12 +42,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "scaled_dot_product_attention": "attention",
+    "audit": "auditing",
     "explain": "catalog",
     "check": "checker.diagnose",
     "convert": "conventions",
     "identify": "conventions",
     "attend": "fused",
     "watch": "live.watching",
+    "AttendMultiheadAttention": "live.multihead_drop_in",
+    "use_attend": "live.multihead_drop_in",
     "register_attention": "live.transformers_attention",
     "Mask": "masks",
     "make_causal_allowed_mask": "masks",
@@ -66,6 +72,7 @@ _HOME = {
     "make_training_masks": "training_masks",
 }
 __all__ = [
+    "AttendMultiheadAttention",
     "Contract",
     "CrossAttention",
     "Diagnosis",
@@ -80,6 +87,7 @@ __all__ = [
     "assert_hides_padding",
     "assert_row",
     "attend",
+    "audit",
     "check",
     "convert",
     "explain",
@@ -90,6 +98,7 @@ __all__ = [
     "observe",
     "register_attention",
     "scaled_dot_product_attention",
+    "use_attend",
     "watch",
     "weights_of",
 ]

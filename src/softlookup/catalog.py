@@ -48,17 +48,37 @@ class Entry:
 
     def load(self) -> ModuleType:
         """Import the file. This is what needs torch."""
-        return import_module(f"softlookup.checker.{self.path.parent.name}.{self.path.stem}")
+        return import_module(".".join(("softlookup", *self.path.relative_to(_HERE).with_suffix("").parts)))
 
 
 @lru_cache
 def rules() -> tuple[Entry, ...]:
+    """Return every rule that the checker can name, in the order of the codes."""
+    return _in_folders("checker/rules")
+
+
+@lru_cache
+def model_rules() -> tuple[Entry, ...]:
+    """Return every rule that only a whole model can break, in the order of the codes.
+
+    They are named by ``audit`` and ``watch``; for the checker they are no hypotheses.
+    """
+    return _in_folders("auditing/rules", "live/alarms")
+
+
+def all_rules() -> tuple[Entry, ...]:
     """Return every rule, in the order of the codes."""
-    return tuple(
+    return tuple(sorted((*rules(), *model_rules()), key=lambda entry: entry.code))
+
+
+def _in_folders(*folders: str) -> tuple[Entry, ...]:
+    found = (
         Entry(f"SL{match[1]}", match[2].replace("_", "-"), path)
-        for path in sorted((_HERE / "checker" / "rules").glob("sl*.py"))
+        for folder in folders
+        for path in (_HERE / folder).glob("sl*.py")
         if (match := _RULE_FILE.fullmatch(path.name))
     )
+    return tuple(sorted(found, key=lambda entry: entry.code))
 
 
 @lru_cache
@@ -76,10 +96,10 @@ def find_rule(code_or_name: str) -> Entry:
     Raises: SoftlookupError when there is none, with the nearest names.
     """
     wanted = code_or_name.strip()
-    for entry in rules():
+    for entry in all_rules():
         if wanted.upper() == entry.code or wanted.lower() == entry.name:
             return entry
-    names = [entry.name for entry in rules()]
+    names = [entry.name for entry in all_rules()]
     raise SoftlookupError(
         f"explain: no rule is called {code_or_name!r}.",
         expected="a code such as SL211 or a name such as softmax-over-queries",

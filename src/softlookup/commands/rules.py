@@ -12,4 +12,4 @@ def command(no_color: bool) -> None:
     from softlookup import catalog
     from softlookup.report.rule_page import rules_renderable
 
-    show(rules_renderable(catalog.rules()), no_color=no_color)
+    show(rules_renderable(catalog.all_rules()), no_color=no_color)

@@ -1,0 +1,38 @@
+"""The answers are numbers: no NaN and no infinity.
+
+The plain question is asked, without any padding.
+"""
+
+from collections.abc import Iterator
+
+import torch
+
+from softlookup.audited import Found, Noted
+from softlookup.auditing.findings import found
+from softlookup.auditing.subject import Subject
+from softlookup.live.layer_outputs import recorded_layers
+
+CODES = ("SL401",)
+
+
+def applies(subject: Subject) -> str:
+    """Ask every model."""
+    return ""
+
+
+def run(subject: Subject) -> Iterator[Found | Noted]:
+    """Look for the first layer that makes something else of numbers."""
+    wrong = ~subject.plain.output.isfinite()
+    if not wrong.any():
+        return
+    with recorded_layers(subject.model) as seen:
+        subject.ask(subject.question())
+    makers = (
+        it.path for it in seen.calls if _finite(it.given) and it.output is not None and not _finite(it.output)
+    )
+    words = f"{int(wrong.sum())} of {wrong.numel()} numbers are NaN or infinite although nothing was padded"
+    yield found("SL401", words, next(makers, None))
+
+
+def _finite(tensor: torch.Tensor | None) -> bool:
+    return tensor is None or bool(tensor.isfinite().all())

@@ -1,0 +1,125 @@
+"""Models that nobody has touched give no finding, and an audit leaves them as they were."""
+
+import random
+
+import pytest
+import torch
+from tiny_models import NAMES, OTHERS, TRANSFORMERS, nanogpt, tiny, transformers_model
+
+import softlookup
+from softlookup.auditing.discover import all_checks
+
+pytest.importorskip("transformers", reason="the families are those of transformers")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_untouched_model_gives_no_finding_and_no_check_breaks_off(name):
+    result = softlookup.audit(tiny(name))
+    assert result.findings == ()
+    assert not {check: why for check, why in result.not_asked.items() if "raised" in why}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5", "bart", "mistral", "bloom", "nanoGPT"])
+def test_decoders_are_asked_about_causality_and_loss(name):
+    asked = softlookup.audit(tiny(name)).asked
+    assert {"causality", "gradient causality", "loss shift", "loss padding"} <= set(asked)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "t5", "bart", "whisper", "mistral", "gpt-oss"])
+def test_decoders_with_a_cache_are_asked_about_it(name):
+    asked = softlookup.audit(tiny(name)).asked
+    assert {"cached decode", "chunked prefill", "beam reordering", "cached left padding"} <= set(asked)
+
+
+@pytest.mark.parametrize("name", ["bert", "nn.TransformerEncoder", "roberta"])
+def test_encoders_are_not_asked_for_causality(name):
+    assert "does not promise" in softlookup.audit(tiny(name)).not_asked["causality"]
+
+
+def test_every_check_is_asked_of_some_model_or_waits_for_the_user():
+    asked = {check for name in ("llama", "bert-masked") for check in softlookup.audit(tiny(name)).asked}
+    assert {check.name for check in all_checks()} - asked == {"compiled paths"}
+
+
+@pytest.mark.parametrize("name", ["llama", "bert", "nanoGPT", "nn.TransformerEncoder"])
+def test_an_audit_leaves_no_trace(name):
+    model = tiny(name)
+    model.train()
+    next(iter(model.children())).eval()
+    flags = [module.training for module in model.modules()]
+    tensors = {key: (value, value.clone()) for key, value in model.state_dict(keep_vars=True).items()}
+    model.requires_grad_(True)
+    state, other_state = torch.get_rng_state(), random.getstate()
+    softlookup.audit(model)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert random.getstate() == other_state
+    assert [module.training for module in model.modules()] == flags
+    for key, value in model.state_dict(keep_vars=True).items():
+        assert value is tensors[key][0]
+        assert torch.equal(value, tensors[key][1])
+        assert value.grad is None
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_a_model_in_bfloat16_is_asked_in_float32_and_stays_in_bfloat16():
+    model = transformers_model("llama").to(torch.bfloat16)
+    pointers = [it.data_ptr() for it in model.parameters()]
+    assert softlookup.audit(model).clean
+    assert {it.dtype for it in model.parameters()} == {torch.bfloat16}
+    assert [it.data_ptr() for it in model.parameters()] == pointers
+
+
+def test_the_implementation_of_attention_is_put_back():
+    model = transformers_model("llama")
+    before = model.config._attn_implementation
+    assert "attention paths" in softlookup.audit(model).asked
+    assert model.config._attn_implementation == before
+
+
+def test_a_model_that_raises_in_the_middle_is_left_as_it_was():
+    model = nanogpt()
+    model.train()
+
+    def fail(*arguments, **named):
+        raise ValueError("broken")
+
+    model.h[1].attn.forward = fail
+    with pytest.raises(softlookup.SoftlookupError, match=r"NanoGPT could not be called") as problem:
+        softlookup.audit(model)
+    assert "broken" in str(problem.value)
+    assert model.training
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_what_is_no_model_is_refused_in_words():
+    with pytest.raises(softlookup.SoftlookupError, match="this is no model"):
+        softlookup.audit("gpt2")
+
+
+def test_inputs_that_are_no_tensor_are_refused_in_words():
+    with pytest.raises(softlookup.SoftlookupError, match="the inputs could not be read"):
+        softlookup.audit(nanogpt(), inputs=[1, 2, 3])
+
+
+def test_tokens_of_the_user_are_what_the_model_reads():
+    model, seen = nanogpt(), []
+    right = model.wte.forward
+    model.wte.forward = lambda ids: seen.append(ids.clone()) or right(ids)
+    tokens = torch.arange(20, 32).repeat(3, 1)
+    assert softlookup.audit(model, tokens).clean
+    assert any(torch.equal(ids, tokens) for ids in seen)
+
+
+def test_short_contexts_are_respected():
+    assert "causality" in softlookup.audit(nanogpt(block_size=12)).asked
+
+
+def test_encoders_say_in_a_note_that_positions_count_from_the_first_column():
+    notes = [it for it in softlookup.audit(tiny("bart")).notes if it.code == "SL505"]
+    assert notes
+    assert all("first column" in it.words for it in notes)
+
+
+def test_each_tiny_model_has_one_name():
+    assert not set(TRANSFORMERS) & set(OTHERS)
