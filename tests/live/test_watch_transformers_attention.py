@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import softlookup
 from softlookup import SoftlookupError
 from softlookup.conventions.tensors import shows_all
 from softlookup.fused import attending
@@ -197,6 +198,14 @@ def test_whisper_gives_the_logits_and_gradients_of_eager(calls):
     real = torch.ones_like(target).bool()
     assert_same(model, {"input_features": sound, "decoder_input_ids": target}, real)
     assert {(q_len, k_len) for _, q_len, k_len in calls} == {(10, 10), (6, 6), (6, 10)}
+
+
+def test_a_watch_hears_every_layer_once():
+    model = made(DECODERS["gpt-oss"])
+    model.set_attn_implementation("softlookup")
+    with softlookup.watch(model) as trace:
+        model(**tokens("left"))
+    assert "2 of 2 attention layers seen, 2 calls measured" in str(trace)
 
 
 def test_packed_documents_stay_apart_and_reach_attend_as_rules(calls):
