@@ -254,6 +254,8 @@ LAYERS = {
     "softlookup.live.logging_to": (5, 2),
     "softlookup.live.showing_live": (5, 2),
     "softlookup.live.history": (5, 3),
+    "softlookup.live.outlet": (5, 3),
+    "softlookup.live.callbacks": (5, 7),
     "softlookup.live.stored": (5, 2),
     "softlookup.live.storing": (5, 2),
     "softlookup.live.multihead_drop_in": (5, 0),
