@@ -15,7 +15,7 @@ from softlookup.statistics.rows import Rows
 from softlookup.statistics.seen_keys import SeenKeys
 from softlookup.statistics.summary import Statistics
 
-_AT_ONCE = 1 << 19  # scores: 2 MiB in float32, and some times that with what is made of them
+_AT_ONCE = 3 << 18  # scores: 3 MiB in float32, and twice that with what is made of them
 _GOLDEN = 0.6180339887498949  # its multiples fall between all earlier ones, so in time every query is met
 
 
@@ -72,22 +72,21 @@ def _of_sample(
     n = max(1, _AT_ONCE // max(1, problem.num_heads * problem.k_len))
     for rows in torch.split(chosen, n):
         scores, allowed = problem.rows(sample, rows)
-        allowed = allowed.expand(scores.shape)
-        keys = slice(0, problem.k_len)
-        promised = (
-            None if rule is None else rule.allowed(sample, rows, keys).expand(len(scores), len(rows), -1)
-        )
+        keys = slice(0, min(scores.shape[-1], problem.k_len))
+        promised = None if rule is None else rule.allowed(sample, rows, keys)
         sums = None if problem.row_sums is None else problem.row_sums(sample, rows)
         if sampling.heads is not None:
             heads = list(sampling.heads)
-            scores, allowed = scores[heads], allowed[heads]
-            promised, sums = (None if it is None else it[heads] for it in (promised, sums))
+            scores, allowed, promised, sums = (
+                it if it is None or len(it) == 1 else it[heads] for it in (scores, allowed, promised, sums)
+            )
         found = rows_of_scores(
             scores[None],
             allowed[None],
             rows + first_position,
             rule=None if promised is None else promised[None],
-            sinks=scores.shape[-1] - problem.k_len,
+            sinks=max(0, scores.shape[-1] - problem.k_len),
+            num_keys=problem.k_len,
         )
         yield found if sums is None else replace(found, row_sum=sums[None])
 

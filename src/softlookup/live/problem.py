@@ -26,7 +26,7 @@ class Problem:
 
     q_len, k_len, batch_size, num_heads, num_kv_heads: its sizes
     rows: (sample, rows int64 [n]) -> scores [H, n, T_k] scaled, with what is added; allowed bool, the same or
-        broadcastable. Hidden scores may hold anything.
+        broadcastable. Hidden scores may hold anything, and keys at the end that none of them sees are left out.
     outputs: what the call returned, to be looked at for NaN and inf; sources: what came in
     row_sums: (sample, rows) -> sums [H, n] of the weights that the model computed, where there are any
     """
@@ -79,12 +79,13 @@ def _products(scores: Scores, change: Change | None, sample: int, rows: Tensor) 
     """[H, n, T_k]: scores of some queries of one sample, and who sees whom."""
     heads, kv_heads = scores.q.shape[1], scores.k.shape[1]
     q = scores.q[sample][:, rows].to(scores.dtype) * scores.scale  # [H, n, d]
-    k = scores.k[sample].to(scores.dtype)  # [H_kv, T_k, d]
+    stop = max((it.stop for it in scores.seen.ranges(sample, rows)), default=0) or 1
+    k = scores.k[sample, :, :stop].to(scores.dtype)  # [H_kv, stop, d]
     grouped = q.reshape(kv_heads, heads // kv_heads * len(rows), -1)
     found = (grouped @ k.transpose(1, 2)).reshape(heads, len(rows), -1)
     if change is not None:
         found = change(found, sample, rows)
-    keys = slice(0, k.shape[1])
+    keys = slice(0, stop)
     added, allowed = scores.seen.added(sample, rows, keys), scores.seen.allowed(sample, rows, keys)
     if added is not None:
         found = found + added.to(found.dtype)

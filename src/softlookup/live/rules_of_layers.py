@@ -56,6 +56,7 @@ def _last_key_seen(problem: Problem) -> bool:
     last = torch.tensor([problem.q_len - 1], device=problem.device)
     for sample in range(problem.batch_size):
         scores, allowed = problem.rows(sample, last)
-        if bool(allowed.expand(scores.shape)[..., problem.k_len - 1].any()):
+        seen = allowed.expand(scores.shape)
+        if seen.shape[-1] >= problem.k_len and bool(seen[..., problem.k_len - 1].any()):
             return True
     return False

@@ -36,7 +36,7 @@ def watch(
     every: int = 1,
     layers: str | Sequence[str] | None = None,
     heads: Sequence[int] | None = None,
-    queries: int | None = 256,
+    queries: int | None = 128,
     limits: Limits | None = None,
     keep: int = 1000,
     on_record: Callable[[Record], None] | None = None,

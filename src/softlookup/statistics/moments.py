@@ -74,6 +74,11 @@ class Moments:
         )
         return whole if keepdim else whole._each(lambda tensor: tensor.squeeze(dim))
 
+    def unbind(self) -> tuple[Moments, ...]:
+        """Return the moments of each part along the first axis."""
+        parts = (getattr(self, field.name).unbind() for field in fields(self))
+        return tuple(Moments(*tensors) for tensors in zip(*parts, strict=True))
+
     @property
     def std(self) -> Tensor:
         """float64: the standard deviation sqrt(m2 / count), of all that was seen; NaN where nothing was."""

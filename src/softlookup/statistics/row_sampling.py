@@ -14,11 +14,17 @@ from torch import Tensor
 from softlookup.statistics.rows import Rows
 
 _CELL = 64  # keys whose positions are counted from their middle, so that squares keep their digits
-_NO_WEIGHT = -1e4  # e to the power of it is 0
+_NO_WEIGHT = -80.0  # e to the power of less is no normal float32, and slow; next to 1 it is 0
 
 
 def rows_of_scores(
-    scores: Tensor, allowed: Tensor, positions: Tensor, *, rule: Tensor | None = None, sinks: int = 0
+    scores: Tensor,
+    allowed: Tensor,
+    positions: Tensor,
+    *,
+    rule: Tensor | None = None,
+    sinks: int = 0,
+    num_keys: int | None = None,
 ) -> Rows:
     """Return the rows of scores [B, H, n, T_k + sinks], which are used up.
 
@@ -27,6 +33,7 @@ def rows_of_scores(
     positions: int64 [n] where each query stands among the keys
     rule: bool, broadcastable to [B, H, n, T_k]: weight on keys that it hides is ``forbidden_mass``
     sinks: so many columns at the end take weight and are no keys
+    num_keys: how many keys there are, when no query sees those after the first T_k
 
     Returns: Rows of [B, H, n], with the exact ``max_score``.
 
@@ -47,7 +54,7 @@ def rows_of_scores(
     share = torch.where(num_visible > 0, 1 / total, 0.0)
     weights, below, real = weights[..., :k_len], below[..., :k_len], num_visible > 0
     on_keys = total if sinks == 0 else weights.sum(dim=-1)
-    entropy = (total.log() * on_keys - torch.linalg.vecdot(weights, below)) * share  # sum of -w log w
+    entropy = (total.log() * on_keys - below.mul_(weights).sum(dim=-1)) * share  # sum of -w log w
     mean, variance = _position(weights, share)
     own = positions.clamp(0, k_len - 1).expand(shape)[..., None]
     has_own = (positions >= 0) & (positions < k_len)
@@ -62,7 +69,7 @@ def rows_of_scores(
         first_mass=weights[..., 0] * share,
         row_sum=total * share,
         num_visible=num_visible,
-        num_keys=k_len,
+        num_keys=k_len if num_keys is None else num_keys,
         nan_count=nan_count,
         inf_count=inf_count,
         max_score=max_score[..., 0].masked_fill(~real, -math.inf),

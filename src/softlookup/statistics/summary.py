@@ -112,9 +112,9 @@ class Statistics:
             rows = rows.to("cpu")  # MPS has no float64
         values = {name: getattr(rows, name) for name in _MEASURED}
         values[_BETWEEN] = rows.max_score_bounds[0]
-        moments = {
-            name: Moments.of(value, ~rows.empty) for name, value in values.items() if value is not None
-        }
+        measured = {name: value for name, value in values.items() if value is not None}
+        together = Moments.of(torch.stack(list(measured.values())), ~rows.empty)  # at once: a call has few rows
+        moments = dict(zip(measured, together.unbind(), strict=True))
         counts = {
             "queries": torch.ones_like(rows.num_visible),
             "empty_rows": rows.empty.long(),
@@ -206,6 +206,9 @@ class Statistics:
 
     def over_batch(self) -> Statistics:
         """Return the statistics of all samples together: [1, H], without rows."""
+        if len(self.queries) == 1:
+            pooled = None if self.pooled is None else self.pooled.over_batch()
+            return replace(self, pooled=pooled, rows=None)
         return Statistics(
             {name: moments.over(0, keepdim=True) for name, moments in self.moments.items()},
             {name: count.sum(0, keepdim=True) for name, count in self.counts.items()},
