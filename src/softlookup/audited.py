@@ -44,7 +44,8 @@ class Audit:
     """What came of an audit.
 
     model: the class;  how: how it was called, in words;  sizes: of the inputs it was given
-    asked: the checks that were carried out;  not_asked: check -> why not
+    asked: the checks that were carried out;  not_asked: check -> why it makes no sense for this model
+    failed: check -> what the model raised when it was asked
     """
 
     model: str
@@ -54,6 +55,7 @@ class Audit:
     notes: tuple[Noted, ...]
     asked: tuple[str, ...]
     not_asked: dict[str, str]
+    failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

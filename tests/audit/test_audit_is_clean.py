@@ -16,6 +16,7 @@ pytest.importorskip("transformers", reason="the families are those of transforme
 def test_an_untouched_model_gives_no_finding_and_no_check_breaks_off(name):
     result = softlookup.audit(tiny(name))
     assert result.findings == ()
+    assert result.failed == {}
     assert not {check: why for check, why in result.not_asked.items() if "raised" in why}
 
 

@@ -79,8 +79,8 @@ class Padded:
         return one_forward(self.subject, question)
 
     def question(self, *, masked: bool = True) -> Question:
-        """The question with padding, and with its mask unless that is left out."""
-        plain, real = self.subject.question(), self.real if masked else None
+        """The question with padding and its mask; not ``masked``: with a mask that hides nothing."""
+        plain, real = self.subject.question(), self.real if masked else torch.ones_like(self.real)
         if self.stream == "source":
             return plain.but(source=self.tokens, source_real=real)
         positions = (self.real.long().cumsum(1) - 1).clamp_min(0) if self.positions else None
@@ -123,6 +123,9 @@ class Cause:
 def cause_of(padded: Padded) -> Cause:
     """Ask again with other padding, without the mask, with other real tokens: what is the mask taken for?"""
     subject, one, other = padded.subject, padded.side(), padded.but(content=1).side()
+    if not all(answer.output.isfinite().all() for answer in one.ask()):
+        words = "tokens that may look nowhere give NaN, which spreads"
+        return Cause("SL401", words, first_wrong(subject, padded.alone(), one))
     if difference(subject, one, other) is None:
         return Cause("", "what the padding holds does not matter", first_wrong(subject, padded.alone(), one))
     blamed = first_wrong(subject, one, other)

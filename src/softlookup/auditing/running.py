@@ -61,6 +61,7 @@ def _asked(subject: Subject) -> Audit:
     notes: list[Noted] = []
     asked: list[str] = []
     not_asked: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for check in all_checks():
         if reason := _reason_not_to_ask(check, subject, list(findings.values())):
             not_asked[check.name] = reason
@@ -72,21 +73,21 @@ def _asked(subject: Subject) -> Audit:
                 else:
                     findings.setdefault((it.code, it.layer), replace(it, check=check.name))
         except Exception as problem:
-            not_asked[check.name] = f"it raised {type(problem).__name__}: {problem}".splitlines()[0][:200]
+            failed[check.name] = f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
             continue
         asked.append(check.name)
     sizes = {"samples": len(subject.tokens), "tokens": subject.tokens.shape[1]}
     name = type(subject.model).__name__
-    return Audit(
-        name, subject.call.words, sizes, tuple(findings.values()), tuple(notes), tuple(asked), not_asked
-    )
+    found = tuple(findings.values())
+    return Audit(name, subject.call.words, sizes, found, tuple(notes), tuple(asked), not_asked, failed)
 
 
 def _reason_not_to_ask(check: Check, subject: Subject, findings: list[Found]) -> str:
     """Return why a check is not asked; "" where it is."""
-    for name in (FIRST, *check.after):
+    first = () if check.name in FIRST else FIRST
+    for name in (*first, *check.after):
         before = next((it for it in findings if it.check == name), None)
-        if before is not None and check.name != FIRST:
+        if before is not None:
             return f"{before.code} {before.name} was found by {name!r}, which this would only repeat"
     try:
         return check.applies(subject)

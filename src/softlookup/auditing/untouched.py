@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import warnings
 from collections.abc import Iterator
@@ -24,12 +25,25 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
         undo.callback(random.setstate, random.getstate())
         undo.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        undo.enter_context(_quiet("transformers"))
         undo.enter_context(training_flags_kept(model))
         undo.enter_context(_attributes_kept(model))
         undo.enter_context(_buffers_kept(model))
         undo.enter_context(in_dtype(model, torch.float32))
         model.eval()
         yield
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Let a logger say errors only: what it warns of is asked on purpose."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

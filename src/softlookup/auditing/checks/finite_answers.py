@@ -12,7 +12,7 @@ from softlookup.auditing.findings import found
 from softlookup.auditing.subject import Subject
 from softlookup.live.layer_outputs import recorded_layers
 
-CODES = ("SL401",)
+CODES = ("SL000", "SL401")
 
 
 def applies(subject: Subject) -> str:
@@ -27,11 +27,13 @@ def run(subject: Subject) -> Iterator[Found | Noted]:
         return
     with recorded_layers(subject.model) as seen:
         subject.ask(subject.question())
-    makers = (
-        it.path for it in seen.calls if _finite(it.given) and it.output is not None and not _finite(it.output)
-    )
+    makers = (it.path for it in seen.calls if _finite(it.given) and not _finite(it.output))
+    layer = next(makers, None)
     words = f"{int(wrong.sum())} of {wrong.numel()} numbers are NaN or infinite although nothing was padded"
-    yield found("SL401", words, next(makers, None))
+    if layer in subject.attention_modules:
+        yield found("SL401", words, layer)
+    else:
+        yield Found("SL000", "unrecognised", "", words, "look at what this layer computes", layer)
 
 
 def _finite(tensor: torch.Tensor | None) -> bool:

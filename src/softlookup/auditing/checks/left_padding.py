@@ -3,7 +3,8 @@ them.
 
 Every sample is asked alone and with four padded tokens before it: with the mask only, and with position ids
 that count the real tokens where the model takes such. An encoder with absolute positions and no way to give
-them is not wrong: that is noted.
+them is not wrong: that is noted. So is NaN from tokens that may look nowhere where the model generates nothing: such input is not
+promised.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from softlookup.auditing.findings import found_between
 from softlookup.auditing.padding import PADS, Padded, cause_of, no_padding, streams
 from softlookup.auditing.subject import Subject
 
-CODES = ("SL105", "SL106", "SL111", "SL123", "SL505", "SL906")
+CODES = ("SL105", "SL106", "SL111", "SL123", "SL401", "SL505", "SL906")
 AFTER = ("causality", "right_padding")
 
 
@@ -53,6 +54,8 @@ def _judged(padded: Padded, gap: Difference, whose: str, takes_positions: bool) 
     """Say whether it is a fault that left padding moves real tokens."""
     subject, cause = padded.subject, cause_of(padded)
     words = f"{PADS} hidden tokens were put before {whose}; {cause.words}"
+    if cause.code == "SL401" and not callable(getattr(subject.model, "generate", None)):
+        return Noted("", f"padding on the left is no input for it: {cause.words}", "SL401")
     if cause.code:
         return found_between(cause.code, words, gap, cause.blamed)
     if takes_positions:

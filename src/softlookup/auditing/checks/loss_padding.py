@@ -15,7 +15,7 @@ from softlookup.auditing.question import Question
 from softlookup.auditing.subject import SAMPLES, Subject
 
 CODES = ("SL806",)
-AFTER = ("causality", "right_padding", "loss_shift")
+AFTER = ("causality", "right_padding", "batch_neighbours", "loss_shift")
 
 
 def applies(subject: Subject) -> str:

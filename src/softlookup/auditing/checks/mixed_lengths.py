@@ -1,7 +1,8 @@
 """In a batch of samples of different length each one is answered as if it were alone.
 
-The first sample is full, the others are padded on the right by two and by four tokens. A mask that is taken
-from another sample of the batch shows here, and not where all samples have the same length.
+The first sample is full, the others are padded by two and by four tokens, on the left where later tokens are
+hidden anyway. A mask that is taken from another sample of the batch shows here, and not where all have the
+same length.
 """
 
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from softlookup.auditing.padding import no_padding
 from softlookup.auditing.question import Question
 from softlookup.auditing.subject import SAMPLES, Subject
 
-CODES = ("SL112", "SL113", "SL905")
-AFTER = ("causality", "right_padding", "batch_neighbours")
+CODES = ("SL112", "SL905")
+AFTER = ("causality", "right_padding", "left_padding", "batch_neighbours")
 
 
 def applies(subject: Subject) -> str:
@@ -28,7 +29,8 @@ def run(subject: Subject) -> Iterator[Found | Noted]:
     """Ask all samples together, and each as often as there are samples, so that only the mask differs."""
     real = torch.ones(subject.tokens.shape[:2], dtype=torch.bool, device=subject.tokens.device)
     for sample in range(1, SAMPLES):
-        real[sample, -2 * sample :] = False
+        pads = slice(2 * sample) if subject.causal else slice(-2 * sample, None)
+        real[sample, pads] = False
     question = subject.question().but(real=real)
     for sample in range(SAMPLES):
         rows = torch.zeros_like(real)
@@ -40,7 +42,7 @@ def run(subject: Subject) -> Iterator[Found | Noted]:
             continue
         code, words = "SL905", "is answered differently beside samples of other lengths"
         for neighbour in set(range(SAMPLES)) - {sample}:
-            borrowed = alone.but(real=real[neighbour].repeat(SAMPLES, 1))
+            borrowed = question.but(real=real[neighbour].repeat(SAMPLES, 1))
             if difference(subject, one_forward(subject, borrowed, rows_where(rows)), other) is None:
                 code, words = "SL112", f"is answered with the mask of sample {neighbour}"
         yield disagreement(subject, code, f"sample {sample} {words}", gap, one, other)
