@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from softlookup.conventions import convert as convert
     from softlookup.conventions import identify as identify
     from softlookup.fused import attend as attend
-    from softlookup.live.watching import watch as watch
     from softlookup.live.multihead_drop_in import AttendMultiheadAttention as AttendMultiheadAttention
     from softlookup.live.multihead_drop_in import use_attend as use_attend
+    from softlookup.live.stored import read_trace as read_trace
     from softlookup.live.transformers_attention import register_attention as register_attention
+    from softlookup.live.watching import watch as watch
     from softlookup.masks import Mask as Mask
     from softlookup.masks import make_causal_allowed_mask as make_causal_allowed_mask
     from softlookup.masks import make_padding_allowed_mask as make_padding_allowed_mask
@@ -48,6 +49,7 @@ _HOME = {
     "convert": "conventions",
     "identify": "conventions",
     "attend": "fused",
+    "read_trace": "live.stored",
     "watch": "live.watching",
     "AttendMultiheadAttention": "live.multihead_drop_in",
     "use_attend": "live.multihead_drop_in",
@@ -96,6 +98,7 @@ __all__ = [
     "make_padding_allowed_mask",
     "make_training_masks",
     "observe",
+    "read_trace",
     "register_attention",
     "scaled_dot_product_attention",
     "use_attend",

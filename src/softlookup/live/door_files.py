@@ -25,7 +25,7 @@ class Door:
 
 
 @lru_cache
-def doors() -> tuple[Door, ...]:
+def all_doors() -> tuple[Door, ...]:
     """Return all doors, by name."""
     names = sorted(path.stem for path in (Path(__file__).parent / "doors").glob("[a-z]*.py"))
     files = [import_module(f"softlookup.live.doors.{name}") for name in names]

@@ -77,9 +77,10 @@ def _of_sample(
         sums = None if problem.row_sums is None else problem.row_sums(sample, rows)
         if sampling.heads is not None:
             heads = list(sampling.heads)
-            scores, allowed, promised, sums = (
-                it if it is None or len(it) == 1 else it[heads] for it in (scores, allowed, promised, sums)
-            )
+            scores = scores[heads]
+            allowed = allowed if len(allowed) == 1 else allowed[heads]
+            promised = promised if promised is None or len(promised) == 1 else promised[heads]
+            sums = None if sums is None else sums[heads]
         found = rows_of_scores(
             scores[None],
             allowed[None],

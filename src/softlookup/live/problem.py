@@ -26,7 +26,7 @@ class Problem:
 
     q_len, k_len, batch_size, num_heads, num_kv_heads: its sizes
     rows: (sample, rows int64 [n]) -> scores [H, n, T_k] scaled, with what is added; allowed bool, the same or
-        broadcastable. Hidden scores may hold anything, and keys at the end that none of them sees are left out.
+        broadcastable. Hidden scores may hold anything; keys at the end that none of them sees are left out.
     outputs: what the call returned, to be looked at for NaN and inf; sources: what came in
     row_sums: (sample, rows) -> sums [H, n] of the weights that the model computed, where there are any
     """

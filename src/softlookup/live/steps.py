@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,6 +47,7 @@ class Steps:
         self._by_user = self._by_hook = False
         self._calls: Counter[str] = Counter()
         self._first: str | None = None
+        self.at_end: list[Callable[[int], None]] = []  # told of every step that ends
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -86,6 +87,9 @@ class Steps:
         return self._calls[path] - 1 if self.now % self._every == 0 else None
 
     def _go_to(self, step: int) -> None:
+        if self._calls:
+            for tell in self.at_end:
+                tell(self.now)
         self.now = step
         self._trace.steps = step + 1
         self._calls.clear()

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from softlookup.live.compiled_calls import hand_over
-from softlookup.live.door_files import Door, doors
+from softlookup.live.door_files import Door, all_doors
 
 _lock = threading.RLock()
 _listening: list[Any] = []  # changed as a whole: other threads may be going through it
@@ -109,7 +109,7 @@ def _swap_names(old: Any, new: Any) -> None:
 
 
 def _replacements() -> Iterator[Replacement]:
-    for door in doors():
+    for door in all_doors():
         for place in door.places:
             module = place.partition(":")[0]
             if module.startswith("softlookup."):

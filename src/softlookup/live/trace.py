@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 from softlookup.live.coverage import Coverage
+from softlookup.live.history import History, Place, merge_all
 from softlookup.live.judging import judge
 from softlookup.live.limits import Limits
-from softlookup.live.past import Past, entropy_fraction
+from softlookup.live.numbers_of_heads import head_numbers
+from softlookup.live.past import Past
 from softlookup.live.record import Alarm, Record
+from softlookup.live.thinned_series import Series
 from softlookup.statistics.summary import Statistics
 
 _ALARMS = 1000  # kept; a run that raises more has been told
 
 
 class Trace:
-    """What a watch has seen so far.
+    """What a watch has seen so far, in bounded memory.
 
-    records: the last calls that were measured, oldest first
-    layers: by path, the statistics of all measured calls of the layer, [1, H]
     alarms: what went wrong, in the order in which it did
+    steps: how many have begun
     """
 
     def __init__(self, coverage: Coverage, limits: Limits, *, keep: int) -> None:
-        self.records: deque[Record] = deque(maxlen=keep)
-        self.layers: dict[str, Statistics] = {}
         self.alarms: list[Alarm] = []
-        self.steps = 0  # begun
+        self.steps = 0
         self.on_step: Callable[[], None] = lambda: None  # what `step` tells
+        self._history = History(keep)
         self._coverage, self._limits, self._past = coverage, limits, Past()
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The last calls that were measured, oldest first."""
+        return self._history.records
+
+    @property
+    def layers(self) -> dict[str, Statistics]:
+        """By path of the layer: the statistics [1, H] of all its measured calls."""
+        found: dict[str, list[Statistics]] = {}
+        for place, statistics in self._history.statistics().items():
+            same = found.setdefault(place.layer, [])
+            if not same or same[0].queries.shape == statistics.queries.shape:
+                same.append(statistics)
+        return {path: merge_all(parts) for path, parts in found.items()}
+
+    @property
+    def series(self) -> dict[Place, Series]:
+        """By layer and kind of call: how its numbers went over the steps, at no more than some points."""
+        return self._history.series()
 
     @property
     def coverage(self) -> str:
@@ -43,15 +62,7 @@ class Trace:
 
     def add(self, record: Record) -> list[Alarm]:
         """Take a record in, and return the alarms that it raises."""
-        self.records.append(record)
-        path, statistics = record.call.layer, record.statistics
-        before = self.layers.get(path)
-        if before is not None and before.queries.shape == statistics.queries.shape:
-            if before.moments.keys() != statistics.moments.keys():  # a rule could be asked of one call only
-                statistics = _alike(statistics, before)
-                before = _alike(before, statistics)
-            statistics = before.merge_steps(statistics)
-        self.layers[path] = statistics
+        self._history.add([record])
         raised = judge(record, self._past, self._limits)
         self.alarms += raised[: max(0, _ALARMS - len(self.alarms))]
         return raised
@@ -59,17 +70,13 @@ class Trace:
     def __repr__(self) -> str:
         lines = [f"{self.steps} steps; {self.coverage}"]
         for path, statistics in self.layers.items():
-            largest, fraction = statistics.max_score, entropy_fraction(statistics)
-            assert largest is not None
+            numbers = head_numbers(statistics)
+            entropy, sink = numbers["entropy_share"].nanmean(), numbers["first_mass"].nanmean()
             lines.append(
-                f"  {path or '(the model)':<40} heads {statistics.queries.shape[1]:>3}"
-                f"  entropy {fraction.nanmean():6.1%} of log n  largest score {largest.max():8.2f}"
-                f"  on the first key {statistics.first_mass.nanmean():6.1%}"
+                f"  {path or '(the model)':<40} {statistics.queries.shape[1]:>3} heads"
+                f"  entropy {float(entropy):6.1%} of log n"
+                f"  largest score {float(numbers['max_score'].max()):8.2f}"
+                f"  on the first key {float(sink):6.1%}"
             )
         lines += [f"  {it.code} {it.name}: {it.words}" for it in self.alarms]
         return "\n".join(lines)
-
-
-def _alike(one: Statistics, other: Statistics) -> Statistics:
-    """The same with only those moments that the other has as well."""
-    return replace(one, moments={name: it for name, it in one.moments.items() if name in other.moments})

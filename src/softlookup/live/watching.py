@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +16,10 @@ from torch import Tensor, nn
 from softlookup.live.around import Around, layer_around
 from softlookup.live.compiled_calls import tell
 from softlookup.live.coverage import Coverage, attention_layers
-from softlookup.live.door_files import Door, doors
+from softlookup.live.door_files import Door, all_doors
 from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling, measure
+from softlookup.live.outlet import Outlet
 from softlookup.live.problem import Problem
 from softlookup.live.record import Call, Record
 from softlookup.live.rules_of_layers import Asked, RuleLike, rule_for
@@ -40,6 +42,9 @@ def watch(
     limits: Limits | None = None,
     keep: int = 1000,
     on_record: Callable[[Record], None] | None = None,
+    save_to: str | Path | None = None,
+    log_to: Any = None,
+    show: str | None = None,
 ) -> Iterator[Trace]:
     """Watch every call of attention inside a model while the block runs.
 
@@ -54,10 +59,14 @@ def watch(
     limits: from where on something is an alarm
     keep: so many records are kept in ``trace.records``; ``trace.layers`` sums up all of them
     on_record: is called with every record as it comes
+    save_to: folder of a trace on disk, for ``read_trace``: whole up to the last step, whatever ends the run
+    log_to: a TensorBoard writer, a W&B run, mlflow, or a function of a dict and the step; or a list of such
+    show: draw layers x heads on the terminal, by one number, e.g. "entropy_share"
 
     Yields: a Trace, whose ``alarms``, ``layers``, ``records`` and ``coverage`` fill while the model runs.
 
-    Raises: SoftlookupError when ``model`` is no module or an option is no such number.
+    Raises: SoftlookupError when ``model`` is no module, an option is no such number, nothing can be logged to
+    ``log_to``, or ``save_to`` holds a trace already.
 
     >>> from softlookup.masks import causal
     >>> model = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
@@ -80,8 +89,14 @@ def watch(
     patterns = [layers] if isinstance(layers, str) else layers
     coverage = Coverage([it for it in attention_layers(model) if _matches(it, patterns)])
     trace = Trace(coverage, limits or Limits(), keep=keep)
-    ear = _Ear(model, trace, coverage, rule, every, patterns, Sampling(queries, heads), on_record)
+    outlet = None if save_to is log_to is show is None else Outlet(save_to=save_to, log_to=log_to, show=show)
+    hearers = [it for it in (None if outlet is None else outlet.take, on_record) if it is not None]
+    ear = _Ear(model, trace, coverage, rule, every, patterns, Sampling(queries, heads), hearers)
     with ExitStack() as stack:
+        if outlet is not None:
+            stack.enter_context(outlet.following(trace, {"model": type(model).__name__}))
+            ear.steps.at_end.append(outlet.end_step)
+            stack.callback(lambda: outlet.end_step(ear.steps.now))
         stack.enter_context(ear.steps.counting())
         stack.enter_context(listening(ear))
         trace.on_step = ear.steps.end
@@ -103,7 +118,7 @@ class _Ear:
     every: int
     patterns: Sequence[str] | None
     sampling: Sampling
-    on_record: Callable[[Record], None] | None
+    on_record: Sequence[Callable[[Record], None]]
     paths: dict[int, str] = field(default_factory=dict)
     modules: dict[int, nn.Module] = field(default_factory=dict)
 
@@ -129,7 +144,7 @@ class _Ear:
         known = [it for it in modules if it in self.paths]
         if known and self.wants():
             around = Around(self.paths[known[-1]], self.modules[known[-1]])
-            self._look(next(it for it in doors() if it.name == door), (), given, output, around)
+            self._look(next(it for it in all_doors() if it.name == door), (), given, output, around)
 
     def _look(
         self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around
@@ -175,8 +190,8 @@ class _Ear:
         record = Record(call, statistics, queries, finite, because, asked.not_asked)
         self.coverage.seen[around.path] += 1
         self.trace.add(record)
-        if self.on_record is not None:
-            self.on_record(record)
+        for tell_it in self.on_record:
+            tell_it(record)
 
 
 def _not_observable(values: Sequence[Any]) -> str:
