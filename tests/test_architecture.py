@@ -249,7 +249,7 @@ LAYERS = {
     "softlookup.live.watching": (5, 6),
     "softlookup.live.trace_files": (5, 0),
     "softlookup.live.step_encoding": (5, 1),
-    "softlookup.live.head_numbers": (5, 1),
+    "softlookup.live.numbers_of_heads": (5, 1),
     "softlookup.live.thinned_series": (5, 2),
     "softlookup.live.logging_to": (5, 2),
     "softlookup.live.showing_live": (5, 2),
@@ -280,6 +280,7 @@ LAYERS = {
     "softlookup.auditing.checks.*": (6, 7),  # one file a check, found by discover
     "softlookup.auditing.checks": (6, 7),
     "softlookup.auditing.discover": (6, 8),
+    "softlookup.auditing.loading": (6, 0),
     "softlookup.auditing.running": (6, 9),
     "softlookup.auditing": (6, 20),
     "softlookup.lint.source": (5, 0),

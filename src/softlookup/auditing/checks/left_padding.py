@@ -3,8 +3,8 @@ them.
 
 Every sample is asked alone and with four padded tokens before it: with the mask only, and with position ids
 that count the real tokens where the model takes such. An encoder with absolute positions and no way to give
-them is not wrong: that is noted. So is NaN from tokens that may look nowhere where the model generates nothing: such input is not
-promised.
+them is not wrong: that is noted. So is NaN from tokens that may look nowhere where the model generates
+nothing, and such input is not promised.
 """
 
 from collections.abc import Iterator
