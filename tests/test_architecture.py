@@ -246,7 +246,9 @@ LAYERS = {
     "softlookup.live.tap": (5, 4),
     "softlookup.live.trace": (5, 4),
     "softlookup.live.steps": (5, 5),
-    "softlookup.live.watching": (5, 6),
+    "softlookup.live.ear": (5, 6),
+    "softlookup.live.watching": (5, 7),
+    "softlookup.live.watching_scripts": (5, 8),
     "softlookup.live.trace_files": (5, 0),
     "softlookup.live.step_encoding": (5, 1),
     "softlookup.live.numbers_of_heads": (5, 1),
@@ -255,7 +257,7 @@ LAYERS = {
     "softlookup.live.showing_live": (5, 2),
     "softlookup.live.history": (5, 3),
     "softlookup.live.outlet": (5, 3),
-    "softlookup.live.callbacks": (5, 7),
+    "softlookup.live.callbacks": (5, 8),
     "softlookup.live.stored": (5, 2),
     "softlookup.live.storing": (5, 2),
     "softlookup.live.multihead_drop_in": (5, 0),
@@ -357,7 +359,8 @@ NO_TORCH = (
     "softlookup.pytest_plugin",
     "softlookup.cli",
 )
-MAY_EXIT_OR_READ_ARGV = {"softlookup.cli", "softlookup.checker.child"}  # the child is a program of its own
+#: The child is a program of its own, and a script that is watched has the argv it would have.
+MAY_EXIT_OR_READ_ARGV = {"softlookup.cli", "softlookup.checker.child", "softlookup.live.watching_scripts"}
 REQUIRED_LIBRARIES = {"torch", "click", "rich", "safetensors"}
 LOADED_BY = {"softlookup.pytest_plugin": {"pytest"}}  # who loads the module is there already
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager"}

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softlookup import observe
-from softlookup.live.head_numbers import WORSE, head_numbers
 from softlookup.live.history import History, Place, merge_all
+from softlookup.live.numbers_of_heads import WORSE, head_numbers
 from softlookup.live.record import Call, Record
 from softlookup.live.thinned_series import ThinnedSeries
 from softlookup.masks import causal
@@ -98,6 +98,17 @@ def test_layers_kinds_and_numbers_of_heads_are_kept_apart():
         Place("b", "self", HEADS),
         Place("layers.0", "cached", HEADS),
     }
+
+
+def test_a_watch_of_some_heads_is_remembered_like_one_of_all():
+    q, k, v = torch.randn(3, 1, HEADS - 1, 6, 4)
+    history = History()
+    history.add([record_of(0, observe(q, k, v)[1]), record_of(1, observed(0))])  # of a layer with three heads
+    assert {place.num_heads: it.self_mass.shape for place, it in history.statistics().items()} == {
+        HEADS - 1: (1, HEADS - 1),
+        HEADS: (1, HEADS),
+    }
+    assert all(it.low["self_mass"].shape == (1, place.num_heads) for place, it in history.series().items())
 
 
 def test_only_the_last_records_are_kept():

@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from softlookup import SoftlookupError, observe
-from softlookup.live.head_numbers import WORSE
+from softlookup.live.numbers_of_heads import WORSE
 from softlookup.live.record import Alarm, Call, Record
 from softlookup.live.showing_live import STATISTICS, LiveView
 from softlookup.report.watch_view import WatchPicture, colour_of, short_names, watch_renderable

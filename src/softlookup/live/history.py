@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softlookup.live.head_numbers import head_numbers
+from softlookup.live.numbers_of_heads import head_numbers
 from softlookup.live.record import Kind, Record
 from softlookup.live.thinned_series import Series, ThinnedSeries
 from softlookup.statistics.moments import Moments
@@ -21,7 +21,7 @@ _AT_ONCE = 16  # calls of a place that are added together: one by one takes seve
 
 
 class Place(NamedTuple):
-    """Where calls are alike: a layer, the kind of its keys, and how many heads it has."""
+    """Where calls are alike: a layer, the kind of its keys, and how many heads were measured."""
 
     layer: str
     kind: Kind
@@ -53,7 +53,7 @@ class History:
             for record in records:
                 self._records.append(record)
                 call = record.call
-                place = Place(call.layer, call.kind, call.num_heads)
+                place = Place(call.layer, call.kind, record.statistics.queries.shape[1])
                 waiting = self._waiting.setdefault(place, [])
                 waiting.append(record)
                 if len(waiting) >= _AT_ONCE:

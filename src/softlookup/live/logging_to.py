@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softlookup.live.head_numbers import WORSE, head_numbers
+from softlookup.live.numbers_of_heads import WORSE, head_numbers
 from softlookup.live.record import Record
 from softlookup.terms import SoftlookupError
 
@@ -64,7 +64,7 @@ def flat_numbers(records: Iterable[Record], *, per_head: bool = False) -> dict[s
     """
     layers: dict[tuple[str, int], list[dict[str, Tensor]]] = {}
     for record in records:
-        place = record.call.layer, record.call.num_heads
+        place = record.call.layer, record.statistics.queries.shape[1]
         layers.setdefault(place, []).append(head_numbers(record.statistics.over_batch()))
     flat: dict[str, float] = {}
     for (layer, _), calls in layers.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from torch import Tensor
 
-from softlookup.live.head_numbers import WORSE, head_numbers
+from softlookup.live.numbers_of_heads import WORSE, head_numbers
 from softlookup.live.record import Alarm, Record
 from softlookup.report.watch_view import WatchPicture, watch_renderable
 from softlookup.terms import refuse_unknown
@@ -134,7 +134,7 @@ class LiveView:
     def _of_heads(self, layer: str, numbers: Tensor | None) -> Sequence[float]:
         """Return a number for each head; NaN where it was not measured."""
         if numbers is None:
-            return [float("nan")] * self._last[layer].call.num_heads
+            return [float("nan")] * self._last[layer].statistics.queries.shape[1]
         return cast(list[float], numbers[0].tolist())
 
     def _draw(self, *, now: bool = True) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softlookup.live.head_numbers import WORSE
+from softlookup.live.numbers_of_heads import WORSE
 
 _NAMES = tuple(WORSE)
 

@@ -52,12 +52,13 @@ def watch_renderable(picture: WatchPicture, *, width: int = 80, height: int | No
 
     >>> from rich.console import Console
     >>> picture = WatchPicture("self mass", [("h.0", [0.0, 0.55]), ("h.1", [1.0])], scale=(0, 1), step=3)
-    >>> Console(width=40, color_system=None).print(watch_renderable(picture, width=40))
+    >>> drawn = watch_renderable(picture, width=40)
+    >>> Console(width=40, color_system=None).print(drawn)  # doctest: +NORMALIZE_WHITESPACE
     step 3
     self mass
     h.*  heads 0 to 1
-      0  0 5
-      1  9
+    0  0 5
+    1  9
     0 to 1 in tenths: 0123456789
     """
     head = _heading(picture)

@@ -40,8 +40,8 @@ def head_numbers(statistics: Statistics) -> dict[str, Tensor]:
 
     >>> from softlookup import observe
     >>> _, statistics = observe(*torch.zeros(3, 1, 2, 8, 4))
-    >>> head_numbers(statistics)["entropy_share"].tolist()
-    [[1.0, 1.0]]
+    >>> [round(share, 4) for share in head_numbers(statistics)["entropy_share"][0].tolist()]
+    [1.0, 1.0]
     """
     queries = statistics.queries.clamp(min=1)
     moments, forbidden = statistics.moments, statistics.forbidden_mass
