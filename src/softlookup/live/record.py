@@ -68,3 +68,18 @@ class Alarm:
     step: int
     value: float
     words: str
+
+
+@dataclass(frozen=True, eq=False)
+class FromRanks:
+    """What the ranks of a distributed run had measured since the last time, when rank 0 looked.
+
+    step: of rank 0;  ranks: those that had something to tell, of ``of`` ranks
+    layers: by path, over all samples of these ranks, [1, H];  left_out: by path, why ranks do not merge there
+    """
+
+    step: int
+    ranks: tuple[int, ...]
+    of: int
+    layers: dict[str, Statistics]
+    left_out: dict[str, str]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from softlookup.live.coverage import Coverage
+from softlookup.live.heads_by_rank import Share
 from softlookup.live.history import History, Place, merge_all
 from softlookup.live.judging import judge
 from softlookup.live.limits import Limits
 from softlookup.live.numbers_of_heads import head_numbers
 from softlookup.live.past import Past
-from softlookup.live.record import Alarm, Record
+from softlookup.live.record import Alarm, FromRanks, Record
 from softlookup.live.thinned_series import Series
 from softlookup.statistics.summary import Statistics
 
 _ALARMS = 1000  # kept; a run that raises more has been told
+_REDUCED = 100  # of ranks, kept
 
 
 class Trace:
@@ -22,11 +25,15 @@ class Trace:
 
     alarms: what went wrong, in the order in which it did
     steps: how many have begun
+    shares: by path of the layer, which of its heads this process holds
+    across_ranks: what all ranks had measured, at fixed steps, on rank 0, the last times: ``reduce_every``
     """
 
     def __init__(self, coverage: Coverage, limits: Limits, *, keep: int) -> None:
         self.alarms: list[Alarm] = []
         self.steps = 0
+        self.shares: dict[str, Share] = {}
+        self.across_ranks: deque[FromRanks] = deque(maxlen=_REDUCED)
         self.on_step: Callable[[], None] = lambda: None  # what `step` tells
         self._history = History(keep)
         self._coverage, self._limits, self._past = coverage, limits, Past()
