@@ -31,6 +31,10 @@ _MAKES_POSITIONS = re.compile(r"rotary|rope|wpe|pos_emb|position", re.I)
 
 def no_cache(subject: Subject) -> str:
     """Return why a model cannot be asked with a cache; "" where it can."""
+    return subject.remembered("no cache", lambda: _no_cache(subject))
+
+
+def _no_cache(subject: Subject) -> str:
     if not subject.causal or not subject.by_token:
         return "only text that is read from left to right can be cached"
     if not subject.call.cache:

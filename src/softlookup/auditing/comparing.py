@@ -23,10 +23,16 @@ class Side:
 
     ask: runs forwards; where they are several they follow each other in time
     rows: number of tokens in all forwards -> which of them are compared. The encoder has another length.
+    known: the answers, where they were asked for before
     """
 
     ask: Callable[[], Sequence[Answer]]
     rows: dict[int, Places]
+    known: Sequence[Answer] = ()
+
+    def answers(self) -> Sequence[Answer]:
+        """Return the answers, without asking again where they are known."""
+        return self.known or self.ask()
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,8 @@ def one_forward(subject: Subject, question: Question, rows: Places | None = None
     if question.source is not None:
         source = question.source.shape[1]
         places[source] = other.get("source", every_row(len(question.tokens), source))
-    return Side(lambda: [subject.ask(question)], places)
+    known = [subject.plain] if question is subject.plain_question else ()
+    return Side(lambda: [subject.ask(question)], places, known)
 
 
 def every_row(samples: int, length: int, start: int = 0) -> Places:
@@ -76,7 +83,7 @@ def rows_where(chosen: Tensor) -> Places:
 def difference(subject: Subject, one: Side, other: Side, tolerance: float | None = None) -> Difference | None:
     """Return how far two sides are apart, None where it is within rounding."""
     a, b = (
-        _picked(_joined([it.output for it in side.ask()]), side.rows, whole=True) for side in (one, other)
+        _picked(_joined([it.output for it in side.answers()]), side.rows, whole=True) for side in (one, other)
     )
     assert a is not None
     assert b is not None

@@ -15,6 +15,10 @@ IGNORED = (-100, -1)  # labels that do not count: of torch and transformers, and
 
 def no_loss(subject: Subject) -> str:
     """Return why a model's loss cannot be asked for; "" where it can."""
+    return subject.remembered("no loss", lambda: _no_loss(subject))
+
+
+def _no_loss(subject: Subject) -> str:
     if not subject.by_token or subject.reader.kind != "ids":
         return "it has no loss over token ids"
     if not subject.call.labels:
@@ -53,6 +57,10 @@ def loss_with_shift(logits: Tensor, labels: Tensor, shift: int, ignored: int = -
 
 def shift_of(subject: Subject) -> tuple[int | None, float]:
     """Return the shift that gives the model's loss, None where no shift does, and the loss."""
+    return subject.remembered("shift", lambda: _shift_of(subject))
+
+
+def _shift_of(subject: Subject) -> tuple[int | None, float]:
     labels = subject.tokens
     answer = subject.ask(labelled(subject, labels))
     assert answer.loss is not None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from softlookup.auditing.by_name import ByName, names_of
 from softlookup.auditing.inputs import Reader, reader_of
 from softlookup.auditing.question import Answer, Question
 from softlookup.auditing.torch_layers import TorchDecoder, TorchEncoder, torch_layer
+
+T = TypeVar("T")
 
 SAMPLES = 3
 _LEAST_TOLERANCE = 2e-5  # of the largest number: rounding of float32 in another order
@@ -37,6 +40,7 @@ class Subject:
     packed: bool = False
     compiled: bool = False
     more: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
 
     # ---- what it is given
 
@@ -68,13 +72,25 @@ class Subject:
 
         samples: which sources the samples have, where there is an encoder; as many as there are tokens
         """
-        tokens = self.tokens if tokens is None else tokens
+        if tokens is None:
+            return self.plain_question
         if self.source is None:
             return Question(tokens, more=self.more)
         chosen = torch.arange(len(tokens)) if samples is None else samples
         return Question(tokens, source=self.source[chosen.to(self.source.device)], more=self.more)
 
+    @cached_property
+    def plain_question(self) -> Question:
+        """The question about the tokens of every check."""
+        return Question(self.tokens, source=self.source, more=self.more)
+
     # ---- what it answers
+
+    def remembered(self, what: str, measure: Callable[[], T]) -> T:
+        """Return what was measured under this name before, or measure it: several checks ask for the same."""
+        if what not in self.memory:
+            self.memory[what] = measure()
+        return cast(T, self.memory[what])
 
     def ask(self, question: Question) -> Answer:
         """Run one forward without gradients."""
@@ -89,7 +105,7 @@ class Subject:
     @cached_property
     def plain(self) -> Answer:
         """The answer to the plain question."""
-        return self.ask(self.question())
+        return self.ask(self.plain_question)
 
     @property
     def by_token(self) -> bool:

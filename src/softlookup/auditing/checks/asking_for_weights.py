@@ -24,7 +24,7 @@ def applies(subject: Subject) -> str:
 def run(subject: Subject) -> Iterator[Found | Noted]:
     """Ask with and without."""
     plain = subject.question()
-    one, other = (one_forward(subject, it) for it in (plain, plain.but(weights=True)))
+    one, other = (one_forward(subject, it) for it in (plain.but(), plain.but(weights=True)))
     for path in (nullcontext(), eager_attention(subject)):
         with path:
             gap = difference(subject, one, other)

@@ -16,7 +16,7 @@ from softlookup.auditing.subject import SAMPLES, Subject
 
 CODES = ("SL503",)
 AFTER = ("causality",)
-_STARTS = (0, 1, 2, 3)
+_STARTS = (1, 2, 3)
 
 
 def applies(subject: Subject) -> str:
@@ -28,20 +28,24 @@ def applies(subject: Subject) -> str:
 
 def run(subject: Subject) -> Iterator[Found | Noted]:
     """Leave them out, give them, shift them."""
-    left_out, given = one_forward(subject, subject.question()), _from(subject, 0)
-    name = subject.call.positions
+    left_out, given, name = (
+        one_forward(subject, subject.question()),
+        _from(subject, 0),
+        subject.call.positions,
+    )
+    given = Side(given.ask, given.rows, given.ask())
     relative = difference(subject, given, _from(subject, 3)) is None
     if relative and difference(subject, given, _from(subject, 0, 2)) is None:
         yield Noted("", f"{name} have no influence")
         return
-    if any(difference(subject, left_out, _from(subject, start)) is None for start in _STARTS):
+    gap = difference(subject, given, left_out)
+    starts = () if gap is None or relative else _STARTS
+    if gap is None or any(difference(subject, left_out, _from(subject, start)) is None for start in starts):
         yield Noted(
             "", "positions are relative: a shift changes nothing" if relative else "positions are absolute"
         )
         return
-    gap = difference(subject, given, left_out)
-    assert gap is not None
-    words = f"without {name} the answers are not those for positions that count from any of {_STARTS}"
+    words = f"without {name} the answers are not those for positions that count from 0 or any of {_STARTS}"
     yield disagreement(subject, "SL503", words, gap, given, left_out)
 
 
