@@ -18,6 +18,7 @@ _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "conte
 #: Parts of a path that say the same.
 _CROSS_NAMES = ("cross", "encoder_attn", "encdec", "enc_attn", "multihead_attn", "memory_attn")
 _DEEPEST = 60  # frames between a call and the layer it belongs to
+_DEEPEST_MODEL = 400  # and the model
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,19 @@ def layer_around(paths: Mapping[int, str]) -> Around | None:
     return None
 
 
-def _frames() -> Iterator[FrameType]:
+def outermost_module() -> nn.Module | None:
+    """Return the module on the stack that was called first: the model; None where there is none."""
+    found: nn.Module | None = None
+    for frame in _frames(_DEEPEST_MODEL):
+        module = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
+        if isinstance(module, nn.Module):
+            found = module
+    return found
+
+
+def _frames(deepest: int = _DEEPEST) -> Iterator[FrameType]:
     frame = sys._getframe(2)
-    for _ in range(_DEEPEST):
+    for _ in range(deepest):
         yield frame
         if frame.f_back is None:
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
 
 from softlookup.live.coverage import Coverage
 from softlookup.live.heads_by_rank import Share
@@ -73,6 +75,15 @@ class Trace:
         raised = judge(record, self._past, self._limits)
         self.alarms += raised[: max(0, _ALARMS - len(self.alarms))]
         return raised
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was seen as plain values: steps, coverage, numbers of each layer and head, alarms."""
+        layers = []
+        for path, statistics in self.layers.items():
+            numbers = {name: it[0].tolist() for name, it in head_numbers(statistics).items()}
+            layers.append({"layer": path, "heads": statistics.queries.shape[1], **numbers})
+        alarms = [asdict(it) for it in self.alarms]
+        return {"steps": self.steps, "coverage": self.coverage, "layers": layers, "alarms": alarms}
 
     def __repr__(self) -> str:
         lines = [f"{self.steps} steps; {self.coverage}"]

@@ -1,0 +1,110 @@
+"""softlookup watch SCRIPT: the script runs unchanged, and every model in it is watched."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from softlookup.live.stored import read_trace
+
+MODEL = """
+import sys, math, torch
+from torch import nn
+class Attention(nn.Module):
+    def __init__(self): super().__init__(); self.qkv = nn.Linear(16, 48)
+    def forward(self, x):
+        q, k, v = (it.unflatten(-1, (2, 8)).transpose(1, 2) for it in self.qkv(x).chunk(3, -1))
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=CAUSAL).transpose(1, 2).flatten(2)
+class Model(nn.Module):
+    def __init__(self): super().__init__(); self.layers = nn.ModuleList([Attention(), Attention()])
+    def forward(self, x):
+        for layer in self.layers: x = x + layer(x)
+        return x
+CAUSAL = "leak" not in sys.argv
+torch.manual_seed(0)
+models = [Model() for _ in range(1 + ("two" in sys.argv))]
+for step in range(3):
+    for model in models: model(torch.randn(2, 6, 16)).sum().backward()
+print("argv", sys.argv[1:])
+if "fails" in sys.argv: raise ValueError("a mistake of the script")
+if "leaves" in sys.argv: sys.exit(5)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(MODEL)
+
+    def of(*options, args=()):
+        command = [sys.executable, "-m", "softlookup", "watch", *options, str(script), *args]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+        return done
+
+    return of
+
+
+def facts(done):
+    return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+def test_a_right_script_has_no_alarm_and_sees_its_own_command_line(run):
+    done = run("--rule", "causal", "--format", "json", args=("--epochs", "3"))
+    assert done.returncode == 0, done.stderr
+    assert "argv ['--epochs', '3']" in done.stdout
+    (model,) = facts(done)["models"]
+    assert (model["model"], model["steps"], model["alarms"]) == ("Model", 3, [])
+    assert model["coverage"] == "2 of 2 attention layers seen, 6 calls measured"
+    assert [it["layer"] for it in model["layers"]] == ["layers.0", "layers.1"]
+
+
+def test_a_leak_is_status_1_and_names_the_layer(run):
+    done = run("--rule", "causal", args=("leak",))
+    assert done.returncode == 1
+    assert "SL901 rule-broken-live: layers.0" in done.stdout
+
+
+def test_every_model_of_a_script_has_a_trace_of_its_own(run, tmp_path):
+    done = run("--save-to", "traces", "--format", "json", args=("two",))
+    assert [it["model"] for it in facts(done)["models"]] == ["Model", "Model 2"]
+    for folder in ("Model", "Model-2"):
+        stored = read_trace(tmp_path / "traces" / folder)
+        assert [it.call.step for it in stored.records] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_script_that_fails_is_told_with_its_traceback(run):
+    done = run("--format", "json", args=("fails",))
+    assert done.returncode == 2
+    assert "ValueError: a mistake of the script" in done.stderr
+    assert facts(done)["failed"] == "ValueError: a mistake of the script"
+    assert len(facts(done)["models"]) == 1  # what was seen before is shown
+
+
+def test_a_status_of_the_script_is_a_failure_too(run):
+    assert run(args=("leaves",)).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--rule", "alibi(4)"), "--rule says who may look at whom"),
+        (("--rule", "casual"), "casual"),
+        (("--every", "0"), "every"),
+        (("--show", "entropie"), "entropie"),
+    ],
+)
+def test_bad_options_are_refused(run, options, words):
+    done = run(*options)
+    assert done.returncode == 2
+    assert words in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_script_is_refused(run, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "softlookup", "watch", str(tmp_path / "none.py")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "there is no such script" in done.stderr
