@@ -264,6 +264,40 @@ def test_a_process_killed_at_a_random_moment_leaves_all_but_its_last_step(tmp_pa
         assert steps_in(read_trace(folder)) == [*steps, 5]
 
 
+WATCH_FOR_EVER = """
+import sys, torch
+from softlookup.live.outlet import Outlet
+from softlookup.live.watching import watch
+torch.set_num_threads(1)
+layer = torch.nn.TransformerEncoderLayer(16, 2, 16, batch_first=True)
+model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).train()
+outlet = Outlet(save_to=sys.argv[1])
+with watch(model, on_record=outlet.take) as trace, outlet.following(trace):
+    for step in range(10**6):
+        model(torch.randn(1, 5, 16)).sum().backward()
+        outlet.end_step(step)
+        print(step, flush=True)
+"""
+
+
+def test_a_watched_run_that_is_killed_leaves_all_but_the_last_step_of_every_layer(tmp_path):
+    arguments = [sys.executable, "-c", WATCH_FOR_EVER, str(tmp_path / "t")]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    try:
+        process.stdout.readline()
+        time.sleep(random.uniform(0, 0.3))
+    finally:
+        process.send_signal(signal.SIGKILL)
+    said = 1 + len(process.stdout.read().split())
+    process.wait()
+    trace = read_trace(tmp_path / "t")
+    layers = [f"layers.{layer}.self_attn" for layer in range(2)]
+    assert [(record.call.step, record.call.layer) for record in trace.records] == [
+        (step, layer) for step in range(trace.steps) for layer in layers
+    ]
+    assert trace.steps >= said - 1
+
+
 def test_a_folder_with_a_trace_is_refused_unless_it_goes_on(tmp_path):
     write(tmp_path / "t", [0])
     with pytest.raises(SoftlookupError, match="holds a trace already"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +38,7 @@ def make_logger(target: Any) -> Logger:
     >>> make_logger(lambda numbers, step: print(step, dict(numbers)))({"attention/self_mass": 0.5}, 3)
     3 {'attention/self_mass': 0.5}
     """
-    if not isinstance(target, (type, logging.Logger)):
+    if not isinstance(target, type):
         for fits, write in _WAYS:
             if fits(target):
                 return _guarded(write(target), target)
