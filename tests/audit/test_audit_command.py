@@ -192,3 +192,11 @@ def test_the_text_says_what_could_not_be_asked():
 def test_the_result_is_text_too():
     assert str(EXAMPLE).startswith("SL101 future-visible in the model itself")
     assert softlookup.audit.__module__ == "softlookup.auditing.running"
+
+
+@pytest.mark.parametrize("code", ["SL503", "SL601", "SL808", "SL902"])
+def test_rules_of_whole_models_have_a_page_and_are_listed(code):
+    assert code in CliRunner().invoke(main, ["rules"]).output
+    page = CliRunner().invoke(main, ["explain", code]).output
+    assert page.startswith(code)
+    assert "Fix" in page
