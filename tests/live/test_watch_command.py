@@ -15,7 +15,8 @@ class Attention(nn.Module):
     def __init__(self): super().__init__(); self.qkv = nn.Linear(16, 48)
     def forward(self, x):
         q, k, v = (it.unflatten(-1, (2, 8)).transpose(1, 2) for it in self.qkv(x).chunk(3, -1))
-        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=CAUSAL).transpose(1, 2).flatten(2)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=CAUSAL)
+        return y.transpose(1, 2).flatten(2)
 class Model(nn.Module):
     def __init__(self): super().__init__(); self.layers = nn.ModuleList([Attention(), Attention()])
     def forward(self, x):
@@ -39,8 +40,7 @@ def run(tmp_path):
 
     def of(*options, args=()):
         command = [sys.executable, "-m", "softlookup", "watch", *options, str(script), *args]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
-        return done
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
 
     return of
 
@@ -92,6 +92,7 @@ def test_a_status_of_the_script_is_a_failure_too(run):
         (("--rule", "casual"), "casual"),
         (("--every", "0"), "every"),
         (("--show", "entropie"), "entropie"),
+        (("--save-to", "."), "something lies where the traces would go"),
     ],
 )
 def test_bad_options_are_refused(run, options, words):

@@ -17,6 +17,7 @@ from softlookup.live.around import outermost_module
 from softlookup.live.door_files import Door
 from softlookup.live.ear import Asked, Ear
 from softlookup.live.outlet import Outlet
+from softlookup.live.showing_live import LiveView
 from softlookup.live.tap import listening
 from softlookup.live.trace import Trace
 from softlookup.live.watching import hand_on
@@ -49,7 +50,7 @@ def watch_script(
     script: the file, which runs in this process with all it does;  args: its command line
     save_to: folder, in which every model gets a trace of its own;  show: as for ``watch``, the first model
 
-    Raises: SoftlookupError when there is no such file.
+    Raises: SoftlookupError when there is no such file, ``save_to`` is in use, or nothing is called ``show``.
     """
     file = Path(script)
     if not file.is_file():
@@ -58,6 +59,15 @@ def watch_script(
             expected="a Python file",
             got=str(script),
             hint="watch train.py -- args",
+        )
+    if show is not None:
+        LiveView(show)  # refuses what there is not, before anything runs
+    if save_to is not None and Path(save_to).is_dir() and any(Path(save_to).iterdir()):
+        raise SoftlookupError(
+            "watch: something lies where the traces would go.",
+            expected="an empty or new folder",
+            got=str(save_to),
+            hint="another --save-to",
         )
     found = Watched()
     with ExitStack() as stack:
