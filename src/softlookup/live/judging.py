@@ -52,7 +52,7 @@ def _not_finite(record: Record, past: Past) -> Iterator[Raised]:
     if record.finite or past.not_finite_since is not None:
         return
     past.not_finite_since = record.call.step
-    empty = int(record.statistics.empty_rows.sum())
+    empty = int(record.statistics.empty_rows.max())  # heads share their mask, mostly
     came_in = record.not_finite_because
     if came_in:
         yield Raised(

@@ -15,7 +15,7 @@ class Limits:
     forbidden_mass: weight on keys that the declared rule hides, of one query; rounding stays below it
     entropy_fraction: mean entropy, as a share of the most there can be, log(visible keys)
     row_sum_error: how far the weights of a query may be from adding up to 1; bfloat16 rounds by 0.004
-    patience: measured calls of one layer in a row that must show a collapse, or growth
+    patience: measured calls of one layer in a row that must show a collapse
     """
 
     max_score: float = 100.0

@@ -46,7 +46,7 @@ def head_numbers(statistics: Statistics) -> dict[str, Tensor]:
     queries = statistics.queries.clamp(min=1)
     moments, forbidden = statistics.moments, statistics.forbidden_mass
     return {
-        "entropy_share": _entropy_share(statistics),
+        "entropy_share": entropy_share(statistics),
         **({"max_score": _largest(moments["max_score"])} if "max_score" in moments else {}),
         "max_score_at_least": _largest(moments["max_score_at_least"]),
         "max_score_at_most": _largest(moments["lse"]),
@@ -67,8 +67,11 @@ def _largest(moments: Moments) -> Tensor:
     return moments.high.masked_fill(moments.count == 0, math.nan)
 
 
-def _entropy_share(statistics: Statistics) -> Tensor:
-    """The lower bound of a query's largest score is lse - log(visible keys): its mean has the mean log."""
+def entropy_share(statistics: Statistics) -> Tensor:
+    """Return [B, H]: mean entropy / mean log(visible keys); NaN where every query sees one key only.
+
+    The lower bound of a query's largest score is lse - log(visible keys): its mean has the mean log.
+    """
     mean_log = statistics.lse - statistics.moments["max_score_at_least"].mean
     share = (statistics.entropy_nats / mean_log).clamp(0.0, 1.0)
     one_key_each = statistics.visible_pairs == statistics.queries - statistics.empty_rows

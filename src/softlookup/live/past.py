@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from softlookup.live.record import Record
-from softlookup.statistics.summary import Statistics
 
 _KEPT = 64  # calls of a layer
 
 
-def entropy_fraction(statistics: Statistics) -> Tensor:
-    """[H]: mean entropy as a share of mean log(visible keys), the most it can be; NaN where that is 0.
-
-    log(visible keys) is what lies between the two bounds of the largest score.
-    """
-    moments = statistics.moments
-    most = (moments["lse"].mean - moments["max_score_at_least"].mean)[0]
-    return torch.where(most > 1e-6, moments["entropy_nats"].mean[0] / most, torch.nan)
-
-
 @dataclass
 class LayerPast:
-    """One layer, and one number of call in a step: tensors of [H] and steps, oldest first."""
+    """One layer, and one number of call in a step: tensors of [H] and steps, oldest first.
+
+    steps, max_scores: of calls in training; an evaluation in between has texts of its own
+    """
 
     steps: deque[int] = field(default_factory=lambda: deque(maxlen=_KEPT))
     max_scores: deque[Tensor] = field(default_factory=lambda: deque(maxlen=_KEPT))
@@ -38,15 +29,18 @@ class Past:
     """What was seen of each layer so far."""
 
     def __init__(self) -> None:
-        self._layers: dict[tuple[str, int], LayerPast] = {}
+        self._layers: dict[tuple[str, int, int], LayerPast] = {}
         self.not_finite_since: int | None = None  # step in which NaN or inf was first met
 
     def of(self, record: Record) -> LayerPast:
         """Return what is remembered of the layer of a record."""
-        return self._layers.setdefault((record.call.layer, record.call.number), LayerPast())
+        heads = record.statistics.queries.shape[1]
+        return self._layers.setdefault((record.call.layer, record.call.number, heads), LayerPast())
 
     def remember(self, record: Record) -> None:
         """Keep what later calls are compared with."""
+        if not record.call.training:
+            return
         layer = self.of(record)
         largest = record.statistics.max_score
         assert largest is not None

@@ -1,8 +1,10 @@
 """A head puts all weight of every query on one key, step after step.
 
 Its entropy stays near 0 of the log(visible keys) that is possible. The softmax passes no gradient then, so
-the head cannot leave that state: it is lost for training. A head that looks at the first key (a sink) does
-the same for a reason, and is never an alarm.
+the head cannot leave that state: it is lost for training.
+
+Some heads are as sharp for a reason, in the best of models, and are never an alarm: one that looks at the
+first key that it may see (a sink), and one that looks at itself, or always so many tokens before.
 
 Missed because: one dead head of many costs little at first, and the loss does not show it.
 
@@ -15,12 +17,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from softlookup.live.limits import Limits, Raised
-from softlookup.live.past import Past, entropy_fraction
+from softlookup.live.numbers_of_heads import entropy_share
+from softlookup.live.past import Past
 from softlookup.live.record import Record
+from softlookup.statistics.summary import Statistics
 
 _OF_A_SINK = 0.3  # weight on the first key
+_OF_THE_WAY = 0.95  # of the way back to the first visible key: padding on the left hides key 0
+_OF_A_FIXED_STEP = 0.1  # standard deviation of the distance, as a share of the keys there are
 _FEWEST_KEYS = 8  # with fewer, one key with all weight says little
 
 
@@ -29,18 +36,24 @@ def judge(record: Record, past: Past, limits: Limits) -> Iterator[Raised]:
     layer, statistics = past.of(record), record.statistics
     if record.call.q_len < _FEWEST_KEYS or record.call.k_len < _FEWEST_KEYS:
         return
-    fraction = entropy_fraction(statistics)
-    own, sink = statistics.self_mass[0], statistics.first_mass[0]
-    collapsed = (fraction < limits.entropy_fraction) & (sink < _OF_A_SINK)
-    before = torch.zeros_like(own, dtype=torch.int64) if layer.collapsed is None else layer.collapsed
-    if before.shape != collapsed.shape:
-        before = torch.zeros_like(own, dtype=torch.int64)
+    share = entropy_share(statistics)[0]
+    collapsed = (share < limits.entropy_fraction) & ~_for_a_reason(statistics)
+    before = torch.zeros_like(share, dtype=torch.int64) if layer.collapsed is None else layer.collapsed
     layer.collapsed = torch.where(collapsed, before + 1, 0)
     for head in (layer.collapsed >= limits.patience).nonzero()[:, 0].tolist():
-        value = float(fraction[head])
+        value = float(share[head])
         yield Raised(
             head,
             value,
             f"entropy stays at {value:.2%} of log(visible keys) over {int(layer.collapsed[head])} calls:"
             " every query puts all weight on one key",
         )
+
+
+def _for_a_reason(statistics: Statistics) -> Tensor:
+    """Bool [H]: heads that look at the first key they see, or always equally far back."""
+    queries = (statistics.queries - statistics.empty_rows)[0].clamp(min=1)
+    visible = statistics.visible_pairs[0] / queries
+    distance = statistics.moments["distance_tokens"]
+    sink = (statistics.first_mass[0] > _OF_A_SINK) | (distance.mean[0] > _OF_THE_WAY * (visible - 1))
+    return sink | (distance.std[0] < (_OF_A_FIXED_STEP * visible).clamp(min=1.0))
