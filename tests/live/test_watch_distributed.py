@@ -21,14 +21,13 @@ from softlookup.live.across_ranks import Exchange, all_reduce
 from softlookup.live.heads_by_rank import Share
 from softlookup.live.history import merge_all
 from softlookup.live.watching import watch
-from softlookup.statistics.moments import Moments
 from softlookup.terms import SoftlookupError
 
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_gloo_available()), reason="torch was built without gloo"
 )
 
-WAIT_S = 60  # after which processes that still wait for each other are killed, and the test fails
+WAIT_S = 120  # after which processes that still wait for each other are killed, and the test fails
 START = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 WORLD, STEPS, SAMPLES, T = 2, 4, 2, 9
 SCENES = {}
@@ -115,7 +114,7 @@ def watched_steps(rank, has_step, *, ends_after=None, **options):
     """Step through a model; rank 1 leaves its watch first, so that rank 0 finds in the end what it left."""
     model = small()
     with ExitStack() as stack:
-        trace = stack.enter_context(watch(model, queries=None, reduce_every=2, **options))
+        trace = stack.enter_context(watch(model, queries=None, **{"reduce_every": 2, **options}))
         for step in range(STEPS if ends_after is None or rank == 0 else ends_after):
             if has_step(step):
                 model(ids_of(rank, step)).mean().backward()
@@ -157,7 +156,8 @@ def the_first_measures_nothing(rank):
 
 @scene
 def one_measures_fewer_heads(rank):
-    trace = watched_steps(rank, lambda step: True, heads=[0] if rank else None)
+    heads = [0] if rank else None
+    trace = watched_steps(rank, lambda step: True, heads=heads, reduce_every=100)  # once, in the end
     found = trace.across_ranks
     try:
         return list(found), all_reduce(trace)
@@ -254,6 +254,7 @@ def tensor_parallel_heads_under_fsdp2(rank):
     model = tensor_parallel(columns=ColwiseParallel(), rows=RowwiseParallel(), mesh=mesh["heads"])
     for layer in model[0].children():  # so that weights are sharded again when attention is computed
         fully_shard(layer, mesh=mesh["data"])
+    fully_shard(model[0], mesh=mesh["data"])
     return reduced_of(model)
 
 
@@ -280,8 +281,9 @@ def fsdp2_of_every_projection(rank):
     from torch.distributed.fsdp import fully_shard
 
     model = projected()
-    for layer in model[0].children():
-        fully_shard(layer, mesh=dist.init_device_mesh("cpu", (WORLD,)))
+    mesh = dist.init_device_mesh("cpu", (WORLD,))
+    for layer in (*model[0].children(), model[0]):  # weights are sharded again when attention is computed
+        fully_shard(layer, mesh=mesh)
     return reduced_of(model)
 
 
@@ -455,12 +457,9 @@ def test_a_rank_with_fewer_steps_holds_nobody_up_and_counts_as_far_as_it_came(ra
 
 def test_ranks_that_measure_other_heads_are_left_out_in_words_and_refused_on_all_alike(ranks):
     told, words = ranks[0]["one_measures_fewer_heads"]
-    both = [it for it in told if it.ranks == (0, 1)]
-    assert both
-    assert both[0].layers == {}
-    assert both[0].left_out == dict.fromkeys(
-        ("blocks.0", "blocks.1"), "ranks measured 1 and 4 heads of it"
-    )
+    assert [it.ranks for it in told] == [(0, 1)]
+    assert told[0].layers == {}
+    assert told[0].left_out == dict.fromkeys(("blocks.0", "blocks.1"), "ranks measured 1 and 4 heads of it")
     assert "all_reduce: what the ranks measured of blocks.0" in words
     assert words == ranks[1]["one_measures_fewer_heads"][1]
 
@@ -521,9 +520,9 @@ def test_a_rank_that_is_killed_holds_nobody_up(tmp_path):
     assert codes == [0, -signal.SIGKILL]
     steps, told = torch.load(tmp_path / "0.pt", weights_only=False)
     assert steps == STEPS + 2  # one has begun by the last trace.step()
-    of_the_other = whole([it for it in told if it.ranks == (1,)] + [it for it in told if 1 in it.ranks])
     assert {rank for it in told for rank in it.ranks} == {0, 1}
-    assert of_the_other["blocks.0"].queries[0, 0] >= SAMPLES * T
+    queries = whole(told)["blocks.0"].queries[0, 0]
+    assert (STEPS + 2) * SAMPLES * T <= queries <= (STEPS + 4) * SAMPLES * T
 
 
 def test_without_other_processes_there_is_nothing_to_reduce():
@@ -580,7 +579,3 @@ def test_a_process_group_without_a_store_is_refused_in_words(alone, monkeypatch)
     monkeypatch.delattr(dist.distributed_c10d, "_get_default_store")
     with pytest.raises(SoftlookupError, match="reduce_every needs the store"), watch(small(), reduce_every=1):
         pass
-
-
-def test_moments_of_no_numbers_are_what_missing_heads_get():
-    assert Moments.of(torch.empty(1, 2, 0)).count.tolist() == [[0, 0]]

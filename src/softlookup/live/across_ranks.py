@@ -34,7 +34,7 @@ def all_reduce(trace: Trace, group: ProcessGroup | None = None) -> dict[str, Sta
 
     A collective: every rank of the group has to call it, also one that has measured nothing. Ranks may differ
     in samples, lengths, steps and layers; ``steps`` is that of the rank with the most calls. Heads that
-    tensor parallelism spreads over ranks stand side by side; those of a rank outside the group: no queries.
+    tensor parallelism spreads over ranks stand side by side; those of ranks outside the group have none.
 
     Raises: SoftlookupError, on all ranks alike, when ranks measured other numbers of heads of a layer, or it
     cannot be told which heads they hold; when no process group was set up.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from softlookup.live.problem import Problem
 
@@ -32,37 +31,35 @@ def share_of_heads(layer: nn.Module, problem: Problem) -> Share:
     The weights know how many rows they have on all ranks together, the call how many heads it has here.
     FSDP2 shards weights too, but a call then still has all heads.
     """
-    weights = list(_sharded_weights(layer))
-    named = [(name, it) for name, it in weights if _QUERIES.search(name) or _TOGETHER.search(name)]
-    if not named:
-        why = "weights are sharded, and none is called a projection of queries" if weights else ""
-        return Share(unknown=why)
-    name, weight = next((it for it in named if _QUERIES.search(it[0])), named[0])
-    d_head = problem.sources["queries"].shape[-1] if "queries" in problem.sources else 0
-    d_head = d_head or getattr(layer, "head_dim", 0)
-    if not d_head:
-        return Share(unknown="weights are sharded, and the call does not tell the width of a head")
-    heads = problem.num_heads + (0 if _QUERIES.search(name) else 2 * problem.num_kv_heads)
-    parts, rest = divmod(weight.shape[0], heads * d_head)
+    if "torch.distributed.tensor" not in sys.modules:  # nothing is sharded
+        return Share()
+    weights = [(path.lower().split("."), it) for path, it in layer.named_parameters() if it.dim() == 2]
+    queries = [it for path, it in weights if any(map(_QUERIES.search, path))]
+    together = [it for path, it in weights if any(map(_TOGETHER.search, path))]
+    spread = [it for it in queries or together if _axes(it)]
+    if not queries and not together and any(_axes(it) for _, it in weights):
+        return Share(unknown="weights are sharded, and none is called a projection of queries")
+    kv_heads = 0 if queries else 2 * problem.num_kv_heads  # whose rows are among those of the weights
+    shares = [_share(it, layer, problem, problem.num_heads + kv_heads) for it in spread]
+    return next((it for it in shares if not it.unknown), shares[0] if shares else Share())
+
+
+def _share(weight: Any, layer: nn.Module, problem: Problem, heads: int) -> Share:
+    """Return the share that these weights tell of: where heads are split, so many are those of this rank."""
+    queries = problem.sources.get("queries")
+    d_head = getattr(layer, "head_dim", 0) if queries is None else queries.shape[-1]
+    parts, rest = divmod(weight.shape[0], heads * d_head) if d_head else (0, 0)
     if parts == 1 and not rest:
         return Share()
-    axes = [axis for axis in _axes(weight) if weight.device_mesh.size(axis) == parts and not rest]
-    if len(axes) != 1:
-        rows = f"{weight.shape[0]} rows of {name} on {tuple(weight.device_mesh.shape)} ranks"
-        return Share(unknown=f"{rows} do not tell which {problem.num_heads} heads of {d_head} are here")
-    return Share(weight.device_mesh.get_local_rank(axes[0]), parts)
+    mesh = weight.device_mesh
+    axes = [axis for axis in _axes(weight) if mesh.size(axis) == parts and not rest]
+    if len(axes) == 1:
+        return Share(mesh.get_local_rank(axes[0]), parts)
+    rows = f"{weight.shape[0]} rows of weights on {' x '.join(map(str, mesh.shape))} ranks"
+    return Share(unknown=f"{rows} do not tell which {problem.num_heads} heads are here")
 
 
-def _sharded_weights(layer: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the weights of which this process holds some rows only, under the names of their modules."""
-    tensors = sys.modules.get("torch.distributed.tensor")  # without it nothing is sharded
-    if tensors is None:
-        return
-    for path, parameter in layer.named_parameters():
-        if isinstance(parameter, tensors.DTensor) and parameter.dim() == 2 and _axes(parameter):
-            yield (path.split(".")[-2] if "." in path else path).lower(), parameter
-
-
-def _axes(weight: Any) -> list[int]:
-    """Return the axes of the mesh over which rows are spread."""
-    return [axis for axis, it in enumerate(weight.placements) if getattr(it, "dim", None) == 0]
+def _axes(weight: Tensor) -> list[int]:
+    """Return the axes of the mesh over which rows are spread; of a plain tensor none."""
+    placements = getattr(weight, "placements", ())
+    return [axis for axis, it in enumerate(placements) if getattr(it, "dim", None) == 0]
