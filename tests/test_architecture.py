@@ -232,6 +232,7 @@ LAYERS = {
     "softlookup.live.around": (5, 0),
     "softlookup.live.compiled_calls": (5, 0),
     "softlookup.live.coverage": (5, 0),
+    "softlookup.live.declared": (5, 0),
     "softlookup.live.problem": (5, 0),
     "softlookup.live.measuring_calls": (5, 1),
     "softlookup.live.past": (5, 1),

@@ -259,3 +259,56 @@ def test_names_bound_early_are_heard():
         assert module.sdpa is original
     finally:
         del sys.modules[module.__name__]
+
+
+def test_declared_modules_are_heard_and_left_as_they_were():
+    """Attention by exp and sums, which no known function computes."""
+
+    class ByHand(HandWritten):
+        def forward(self, x):
+            q, k, v = (
+                it.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for it in self.c_attn(x).chunk(3, dim=-1)
+            )
+            e = (q @ k.transpose(-2, -1) / 8**0.5).exp().tril()
+            self.last = q.detach(), k.detach()
+            return self.c_proj((e / e.sum(-1, keepdim=True) @ v).transpose(1, 2).flatten(2))
+
+    def declare(module, args, kwargs, output):
+        q, k = module.last
+        return {"q": q, "k": k, "mask": causal()}
+
+    model, ids = Small(ByHand), tokens()
+    plain = model(ids)
+    with watch(model) as unheard:
+        model(ids)
+    assert unheard.coverage.startswith("0 of 0")  # nothing says that it is attention
+    with watch(model, declare={"ByHand": declare}, queries=None) as trace:
+        assert torch.equal(model(ids), plain)
+        copy.deepcopy(model)(ids)
+    assert [it.call.way for it in trace.records] == ["declared"] * 2
+    assert trace.coverage == "2 of 2 attention layers seen, 2 calls measured"
+    assert not any(it._forward_hooks for it in model.modules())
+
+
+def test_what_cannot_be_looked_at_is_counted_and_said():
+    model = Small(Fused)
+    with watch(model) as trace:
+        torch.func.vmap(model)(tokens()[:, None])
+    assert trace.records == ()
+    assert "2 calls not observable: 2 x inside vmap" in trace.coverage
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ([1], {}, "there is no model to watch"),
+        (None, {"every": 0}, "every"),
+        (None, {"queries": 0}, "queries"),
+        (None, {"log_to": 3}, "log"),
+    ],
+)
+def test_bad_options_are_refused_in_words(model, options, words):
+    from softlookup import SoftlookupError
+
+    with pytest.raises(SoftlookupError, match=words), watch(Small() if model is None else model, **options):
+        pass

@@ -43,6 +43,10 @@ class Coverage:
     seen: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
+    def expect(self, paths: list[str]) -> None:
+        """Add layers of attention that somebody has declared."""
+        self.expected += [it for it in paths if it not in self.expected]
+
     @property
     def missing(self) -> list[str]:
         """Layers of attention of which no call was seen."""

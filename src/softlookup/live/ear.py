@@ -18,7 +18,7 @@ from softlookup.live.door_files import Door, all_doors
 from softlookup.live.heads_by_rank import share_of_heads
 from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling, measure
-from softlookup.live.problem import Problem
+from softlookup.live.problem import Problem, from_products
 from softlookup.live.record import Call, Record
 from softlookup.live.rules_of_layers import RuleLike, rule_for
 from softlookup.live.steps import Steps
@@ -78,26 +78,37 @@ class Ear:
             around = Around(self.paths[known[-1]], self.modules[known[-1]])
             self._look(next(it for it in all_doors() if it.name == door), (), given, output, around)
 
+    def heard_declared(
+        self, path: str, module: nn.Module, declared: Callable[[], Mapping[str, Any]], output: Any
+    ) -> None:
+        """Hear of a call of a module that the user has declared to be attention."""
+        if self.wants():
+            result = output[0] if isinstance(output, tuple) else output
+            self._look_at(
+                lambda: from_products(**declared(), output=result), "declared", Around(path, module)
+            )
+
     def _look(
         self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around
     ) -> None:
-        if not self.asked.wants_layer(around.path):
-            return
+        if self.asked.wants_layer(around.path):
+            why = _not_observable((*args, *kwargs.values()))
+            if why:
+                self.coverage.refused[why] += 1
+            else:
+                self._look_at(lambda: door.read(args, kwargs, output, around), door.name, around)
+
+    def _look_at(self, read: Callable[[], Problem | None], way: str, around: Around) -> None:
         with self._lock:
             try:
-                why = _not_observable((*args, *kwargs.values()))
-                if why:
-                    self.coverage.refused[why] += 1
-                    return
-                problem = door.read(args, kwargs, output, around)
+                problem = read()
                 if problem is not None and problem.q_len * problem.k_len * problem.batch_size > 0:
-                    self._measure(problem, door, around)
+                    self._measure(problem, way, around)
             except Exception as error:  # a watch must never end the run that it watches
-                self.coverage.refused[
-                    f"{around.path}: {type(error).__name__}: {str(error).splitlines()[0]}"
-                ] += 1
+                words = str(error).splitlines()[:1]
+                self.coverage.refused[f"{around.path}: {type(error).__name__}: {''.join(words)}"] += 1
 
-    def _measure(self, problem: Problem, door: Door, around: Around) -> None:
+    def _measure(self, problem: Problem, way: str, around: Around) -> None:
         number = self.steps.number_of(around.path)
         if number is None:
             return
@@ -106,7 +117,7 @@ class Ear:
             self.steps.now,
             around.path,
             number,
-            door.name,
+            way,
             kind,
             around.layer.training,
             problem.batch_size,

@@ -7,10 +7,10 @@ A model asks AttentionMaskInterface once a forward for the mask of its layers an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache, reduce
 from operator import and_
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -34,12 +34,15 @@ class RuleMask(Tensor):
     """
 
     rule: Mask
-    __torch_function__ = torch._C._disabled_torch_function_impl  # what comes of it is a plain tensor
+    #: What comes of it is a plain tensor.
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, rule: Mask, shape: Sequence[int], device: torch.device | str = "cpu") -> RuleMask:
         """Make a tensor that has a shape and no storage."""
-        made: RuleMask = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=torch.bool, device=device)  # type: ignore[attr-defined]
+        made: RuleMask = torch.Tensor._make_wrapper_subclass(
+            cls, shape, dtype=torch.bool, device=torch.device(device)
+        )
         made.rule = rule
         return made
 
@@ -49,7 +52,7 @@ class RuleMask(Tensor):
         return self.rule.dense(q_len, k_len, device=self.device).expand(self.shape)
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run any operation on the dense mask; refuse to add it up as numbers, which would hide nothing."""
@@ -78,7 +81,11 @@ def mask_for_layers(
     from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
     config = options.get("config")
-    if config is not None and not torch.compiler.is_compiling() and _attends_by_itself(type(config)):
+    if (
+        config is not None
+        and not torch.compiler.is_compiling()
+        and _attends_by_itself(cast("Hashable", type(config)))
+    ):
         raise _own_attention(f"a model of {type(config).__name__}")
     keys = prepare_padding_mask(options.get("attention_mask"), kv_length, kv_offset)
     rule = None
@@ -95,7 +102,7 @@ def mask_for_layers(
 
 
 @lru_cache(maxsize=256)
-def _attends_by_itself(config_class: type) -> bool:
+def _attends_by_itself(config_class: Hashable) -> bool:
     """Say whether the models of a configuration are known not to ask AttentionInterface.
 
     transformers lets them carry any registered name, and asks the mask interface for their mask.
@@ -113,6 +120,7 @@ def _attends_by_itself(config_class: type) -> bool:
 
 
 def _all_subclasses(of: type) -> Iterator[Any]:
+    subclass: Any
     for subclass in of.__subclasses__():
         yield subclass
         yield from _all_subclasses(subclass)

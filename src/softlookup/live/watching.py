@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from softlookup.live.across_ranks import reducing
+from softlookup.live.declared import Declare, declared_calls
 from softlookup.live.ear import Asked, Ear
 from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling
@@ -31,6 +32,7 @@ def watch(
     layers: str | Sequence[str] | None = None,
     heads: Sequence[int] | None = None,
     queries: int | None = 128,
+    declare: Mapping[str, Declare] | None = None,
     limits: Limits | None = None,
     keep: int = 1000,
     on_record: Callable[[Record], None] | None = None,
@@ -49,6 +51,8 @@ def watch(
     layers: patterns of the paths that are measured, e.g. "model.layers.[0-3].*"; None: all
     heads: which heads are measured; None: all
     queries: measure at most so many queries of each call, other ones in every step; None: all of them
+    declare: attention that no known function computes, by pattern of the path or name of the class: a
+        function of (module, args, kwargs, output) that returns q, k and, where there are any, mask and scale
     limits: from where on something is an alarm
     keep: so many records are kept in ``trace.records``; ``trace.layers`` sums up all of them
     on_record: is called with every record as it comes
@@ -96,6 +100,8 @@ def watch(
             )
             ear.on_record.append(exchange.take)
             ear.steps.at_end.append(exchange.end_step)
+        if declare:
+            ear.coverage.expect(stack.enter_context(declared_calls(model, declare, ear.heard_declared)))
         stack.enter_context(ear.steps.counting())
         stack.enter_context(listening(ear))
         yield ear.trace
