@@ -65,6 +65,8 @@ def layer_around(paths: Mapping[int, str]) -> Around | None:
             if isinstance(module, nn.Module) and id(module) in paths:
                 if isinstance(module, (nn.Softmax, nn.Dropout)):
                     break  # a step of attention that is written as a module
+                if isinstance(module, nn.TransformerEncoderLayer):  # its fast path never calls its attention
+                    module = module.self_attn
                 return Around(paths[id(module)], module, tuple(variables))
     return None
 

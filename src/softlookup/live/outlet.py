@@ -41,7 +41,7 @@ class Outlet:
     >>> import torch
     >>> from softlookup.live.watching import watch
     >>> model = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
-    >>> name = "attention/self_mass/mean"
+    >>> name = "attention/self_attn/self_mass/mean"
     >>> outlet = Outlet(log_to=lambda numbers, step: print(step, name in numbers))
     >>> with watch(model, on_record=outlet.take) as trace, outlet.following(trace), torch.no_grad():
     ...     for step in range(2):

@@ -113,7 +113,7 @@ class Statistics:
         values = {name: getattr(rows, name) for name in _MEASURED}
         values[_BETWEEN] = rows.max_score_bounds[0]
         measured = {name: value for name, value in values.items() if value is not None}
-        together = Moments.of(torch.stack(list(measured.values())), ~rows.empty)  # at once: a call has few rows
+        together = Moments.of(torch.stack(list(measured.values())), ~rows.empty)  # few rows: all at once
         moments = dict(zip(measured, together.unbind(), strict=True))
         counts = {
             "queries": torch.ones_like(rows.num_visible),
