@@ -8,7 +8,7 @@ import os
 import signal
 import time
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import timedelta
 
 import pytest
@@ -228,6 +228,20 @@ def reduced_of(model, steps=1):
 
 
 @scene
+def tensor_parallel_gradients(rank):
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+    found = []
+    for watched in (False, True):
+        model = tensor_parallel(columns=ColwiseParallel(), rows=RowwiseParallel())
+        with watch(model) if watched else nullcontext():
+            output = model(tokens())
+            output.square().mean().backward()
+        found.append([output.detach(), *(local(it.grad) for it in model.parameters())])
+    return found
+
+
+@scene
 def tensor_parallel_heads(rank):
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
@@ -405,6 +419,12 @@ def test_a_watch_changes_no_bit_of_parameters_and_gradients(ranks, way):
             assert torch.equal(parameter, with_watch)
             assert torch.equal(gradient, its_gradient)
             assert gradient.abs().sum() > 0 or gradient.numel() == 0
+
+
+def test_a_watch_changes_no_bit_under_tensor_parallelism(ranks):
+    for rank in ranks:
+        for alone, watched in zip(*rank["tensor_parallel_gradients"], strict=True):
+            assert torch.equal(alone, watched)
 
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp2"])
