@@ -109,6 +109,7 @@ FOR_A_REASON = {
     "the token before": lambda i: i - 1,
     "the third token before": lambda i: i - 3,
     "itself": lambda i: i,
+    "the token before, or a sink": lambda i: (i - 1) * (i % 8 > 0),
 }
 
 

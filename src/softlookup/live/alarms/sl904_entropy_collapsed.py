@@ -4,7 +4,8 @@ Its entropy stays near 0 of the log(visible keys) that is possible. The softmax 
 the head cannot leave that state: it is lost for training.
 
 Some heads are as sharp for a reason, in the best of models, and are never an alarm: one that looks at the
-first key that it may see (a sink), and one that looks at itself, or always so many tokens before.
+first key that it may see (a sink), one that looks at itself or always so many tokens before, and one that
+does the one or the other.
 
 Missed because: one dead head of many costs little at first, and the loss does not show it.
 
@@ -51,9 +52,15 @@ def judge(record: Record, past: Past, limits: Limits) -> Iterator[Raised]:
 
 
 def _for_a_reason(statistics: Statistics) -> Tensor:
-    """Bool [H]: heads that look at the first key they see, or always equally far back."""
+    """Bool [H]: heads that look at the first key they see, or always equally far back, or at one of the two.
+
+    Queries that find nothing, and padding, look at the first key: a share s of them at distances up to T_k
+    adds at most s (1 - s) T_k^2 to the variance of the distance.
+    """
     queries = (statistics.queries - statistics.empty_rows)[0].clamp(min=1)
     visible = statistics.visible_pairs[0] / queries
-    distance = statistics.moments["distance_tokens"]
-    sink = (statistics.first_mass[0] > _OF_A_SINK) | (distance.mean[0] > _OF_THE_WAY * (visible - 1))
-    return sink | (distance.std[0] < (_OF_A_FIXED_STEP * visible).clamp(min=1.0))
+    num_keys = statistics.possible_pairs[0] / statistics.queries[0].clamp(min=1)
+    first, distance = statistics.first_mass[0], statistics.moments["distance_tokens"]
+    sink = (first > _OF_A_SINK) | (distance.mean[0] > _OF_THE_WAY * (visible - 1))
+    spread = (_OF_A_FIXED_STEP * visible).clamp(min=1.0).square() + first * (1 - first) * num_keys.square()
+    return sink | (distance.std[0].square() < spread)
