@@ -63,10 +63,10 @@ def rules_page(drawn: dict[str, Any]) -> str:
         "# Rules",
         "",
         GENERATED,
-        "One rule is one bug class, and one file in `src/softlookup/checker/rules/`, or for what only a whole",
-        "model can break in `auditing/rules/` and `live/alarms/`. The drawings show the weights (or the output)",
-        "of the plainest case that the wrong step changes: row = query, column = key, `.` is exactly 0, and `*`",
-        "marks a cell that is 0 on one side only.",
+        "One rule is one bug class, and one file in `src/softlookup/checker/rules/`, or for what only a",
+        "whole model can break in `auditing/rules/` and `live/alarms/`. The drawings show the weights (or the",
+        "output) of the plainest case that the wrong step changes: row = query, column = key, `.` is",
+        "exactly 0, and `*` marks a cell that is 0 on one side only.",
         "`softlookup explain NAME` prints the same page.",
     ]
     family = ""

@@ -83,6 +83,7 @@ LAYERS = {
     "softlookup.statistics.showing": (4, 1),
     "softlookup.statistics.recovering": (4, 2),
     "softlookup.statistics.row_sampling": (4, 1),
+    "softlookup.statistics.scratch": (4, 0),
     "softlookup.statistics.summary": (4, 2),
     "softlookup.statistics.tiling": (4, 2),
     "softlookup.statistics.wanted": (4, 2),

@@ -14,7 +14,10 @@ from torch import Tensor
 
 from softlookup.conventions.tensors import HIDES
 from softlookup.statistics.reading import Scores, read_scores
+from softlookup.statistics.scratch import scratch
 from softlookup.terms import MaskLike
+
+_WHOLE = 64  # keys that are summed together: a part of them would be copied
 
 #: Changes scores [H, n, T_k] of one sample, before they are hidden: (scores, sample, rows) -> scores.
 Change = Callable[[Tensor, int, Tensor], Tensor]
@@ -80,15 +83,17 @@ def _products(scores: Scores, change: Change | None, sample: int, rows: Tensor) 
     heads, kv_heads = scores.q.shape[1], scores.k.shape[1]
     q = scores.q[sample][:, rows].to(scores.dtype) * scores.scale  # [H, n, d]
     stop = max((it.stop for it in scores.seen.ranges(sample, rows)), default=0) or 1
+    stop = min(scores.k.shape[2], -(-stop // _WHOLE) * _WHOLE)
     k = scores.k[sample, :, :stop].to(scores.dtype)  # [H_kv, stop, d]
     grouped = q.reshape(kv_heads, heads // kv_heads * len(rows), -1)
-    found = (grouped @ k.transpose(1, 2)).reshape(heads, len(rows), -1)
+    found = scratch("scores", (*grouped.shape[:2], stop), grouped)
+    found = torch.bmm(grouped, k.transpose(1, 2), out=found).view(heads, len(rows), stop)
     if change is not None:
         found = change(found, sample, rows)
     keys = slice(0, stop)
     added, allowed = scores.seen.added(sample, rows, keys), scores.seen.allowed(sample, rows, keys)
     if added is not None:
-        found = found + added.to(found.dtype)
+        found += added
         allowed = allowed & ~(added <= HIDES)  # the lowest finite number hides as -inf does
     return found, allowed
 

@@ -1,4 +1,4 @@
-"""An audit for people: what is wrong, with layer, numbers and fix; notes; what was not asked why."""
+"""An audit for people: what is wrong, with layer, numbers and fix; notes; what was not asked, and why."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from softlookup.statistics.rows import Rows
+from softlookup.statistics.scratch import scratch
 
 _CELL = 64  # keys whose positions are counted from their middle, so that squares keep their digits
 _NO_WEIGHT = -80.0  # e to the power of less is no normal float32, and slow; next to 1 it is 0
@@ -49,7 +50,7 @@ def rows_of_scores(
     largest = scores.amax(dim=-1, keepdim=True)
     max_score = largest if sinks == 0 else scores[..., :k_len].amax(dim=-1, keepdim=True)
     below = scores.sub_(largest.masked_fill(largest == -math.inf, 0.0)).clamp_(min=_NO_WEIGHT)
-    weights = below.exp()
+    weights = torch.exp(below, out=scratch("weights", below.shape, below))
     total = weights.sum(dim=-1)
     share = torch.where(num_visible > 0, 1 / total, 0.0)
     weights, below, real = weights[..., :k_len], below[..., :k_len], num_visible > 0
@@ -58,7 +59,7 @@ def rows_of_scores(
     mean, variance = _position(weights, share)
     own = positions.clamp(0, k_len - 1).expand(shape)[..., None]
     has_own = (positions >= 0) & (positions < k_len)
-    forbidden = None if rule is None else torch.where(rule, 0.0, weights).sum(dim=-1) * share
+    forbidden = None if rule is None else torch.mul(weights, ~rule, out=below).sum(dim=-1) * share
     return Rows(
         lse=(total.log() + largest[..., 0]).masked_fill(~real, -math.inf),
         entropy_nats=entropy.masked_fill(~real, 0.0),
