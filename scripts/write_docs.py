@@ -64,8 +64,8 @@ def rules_page(drawn: dict[str, Any]) -> str:
         "",
         GENERATED,
         "One rule is one bug class, and one file in `src/softlookup/checker/rules/`, or for what only a",
-        "whole model can break in `auditing/rules/` and `live/alarms/`. The drawings show the weights (or the",
-        "output) of the plainest case that the wrong step changes: row = query, column = key, `.` is",
+        "whole model can break in `auditing/rules/` and `live/alarms/`. The drawings show the weights (or",
+        "the output) of the plainest case that the wrong step changes: row = query, column = key, `.` is",
         "exactly 0, and `*` marks a cell that is 0 on one side only.",
         "`softlookup explain NAME` prints the same page.",
     ]

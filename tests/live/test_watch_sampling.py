@@ -46,7 +46,8 @@ def test_all_queries_have_the_numbers_of_observe(seed, name, scale):
     for part in (*NAMES, "forbidden_mass"):
         ours, theirs = found.moments[part], whole.moments[part]
         for one, other in ((ours.mean, theirs.mean), (ours.high, theirs.high), (ours.low, theirs.low)):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-4)  # spreads near 0 are roots of it
+            close = 1e-3 if part == "spread_tokens" else 1e-5 * max(1.0, scale)  # near 0 a root of rounding
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=close)
     for count in ("queries", "empty_rows", "visible_pairs", "possible_pairs", "nan_count", "inf_count"):
         assert torch.equal(found.counts[count], whole.counts[count]), count
 
