@@ -46,6 +46,7 @@ LAYERS = {
     "softlookup.report.finding_parts": (2, 1),
     "softlookup.report.rule_page": (2, 1),
     "softlookup.report.mask_panels": (2, 0),
+    "softlookup.report.watch_view": (2, 1),
     "softlookup.report.*": (2, 2),  # one file a form
     "softlookup.report.forms": (2, 3),
     "softlookup.report": (2, 4),
@@ -83,7 +84,7 @@ LAYERS = {
     "softlookup.statistics.showing": (4, 1),
     "softlookup.statistics.recovering": (4, 2),
     "softlookup.statistics.row_sampling": (4, 1),
-    "softlookup.statistics.scratch": (4, 0),
+    "softlookup.statistics.kept_memory": (4, 0),
     "softlookup.statistics.summary": (4, 2),
     "softlookup.statistics.tiling": (4, 2),
     "softlookup.statistics.wanted": (4, 2),

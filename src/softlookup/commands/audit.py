@@ -1,4 +1,4 @@
-"""Audit a whole model: causality, padding, cache, packing, loss, precision."""
+"""Audit a whole model: causality, padding, cache, packing, loss."""
 
 from __future__ import annotations
 

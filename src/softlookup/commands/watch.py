@@ -1,4 +1,4 @@
-"""Run a script and watch what attention does in the models that it builds."""
+"""Run a script and watch attention in its models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def command(
     from softlookup.live.watching_scripts import watch_script
     from softlookup.masks.accept import whole_number
     from softlookup.masks.expression import read_mask_expression
-    from softlookup.report.watch_summary import summary_json, watch_summary
+    from softlookup.report.watch_summary import summary_json, summary_renderable
 
     whole_number("every", options["every"], at_least=1)
     whole_number("queries", options["queries"], at_least=0)
@@ -59,7 +59,7 @@ def command(
     if form == "json":
         click.echo(json.dumps(summary_json(facts, found.failed), indent=2))
     else:
-        show(watch_summary(facts, found.failed), no_color=no_color)
+        show(summary_renderable(facts, found.failed), no_color=no_color)
     alarms = any(it["alarms"] for _, it in facts)
     context.exit(FAILED if found.failed or found.status else FOUND if alarms else CLEAN)
 

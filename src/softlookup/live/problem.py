@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.tensors import HIDES
+from softlookup.statistics.kept_memory import scratch
 from softlookup.statistics.reading import Scores, read_scores
-from softlookup.statistics.scratch import scratch
 from softlookup.terms import MaskLike
 
 _WHOLE = 64  # keys that are summed together: a part of them would be copied

@@ -15,7 +15,7 @@ _PATH = 34  # columns
 _ALARMS = 20  # listed
 
 
-def watch_summary(
+def summary_renderable(
     models: Sequence[tuple[str, Mapping[str, Any]]], failed: BaseException | None
 ) -> RenderableType:
     """Return coverage, a line for each layer, a map of entropies and the alarms, of every model.

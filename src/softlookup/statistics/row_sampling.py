@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from softlookup.statistics.kept_memory import scratch
 from softlookup.statistics.rows import Rows
-from softlookup.statistics.scratch import scratch
 
 _CELL = 64  # keys whose positions are counted from their middle, so that squares keep their digits
 _NO_WEIGHT = -80.0  # e to the power of less is no normal float32, and slow; next to 1 it is 0
