@@ -19,9 +19,7 @@ from softlookup.terms import SoftlookupError
 @click.option("--rule", metavar="MASK", help='Who may look at whom in self-attention, e.g. "causal".')
 @click.option("--every", type=int, default=1, show_default=True, help="Measure one step of so many.")
 @click.option("--layers", multiple=True, metavar="PATTERN", help='Paths to measure, e.g. "*.layers.[0-3].*".')
-@click.option(
-    "--queries", type=int, default=128, show_default=True, help="At most so many of a call; 0: all."
-)
+@click.option("--queries", type=int, default=64, show_default=True, help="At most so many of a call; 0: all.")
 @click.option("--save-to", type=click.Path(path_type=Path), help="Folder for a trace of every model.")
 @click.option(
     "--show", "statistic", metavar="NUMBER", help='Draw it live on a terminal, e.g. "entropy_share".'

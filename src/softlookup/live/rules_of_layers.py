@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -39,8 +40,12 @@ def rule_for(rule: RuleLike, call: Call, problem: Problem) -> Asked:
         return Asked(None, first, "where its queries stand is not known: the last keys are hidden from all")
     length = problem.k_len if call.kind == "cached" else problem.q_len
     shard = Shard(first, 0, length, problem.k_len)
-    mask = _whole(chosen, problem)
-    return Asked(SeenKeys.of(mask, problem.q_len, problem.k_len, device=problem.device, shard=shard), first)
+    return Asked(_seen(_whole(chosen, problem), problem.q_len, shard, problem.device), first)
+
+
+@lru_cache(maxsize=64)  # all layers of a step ask the same
+def _seen(mask: Mask, q_len: int, shard: Shard, device: torch.device) -> SeenKeys:
+    return SeenKeys.of(mask, q_len, shard.k_total, device=device, shard=shard)
 
 
 def _by_pattern(rules: Mapping[str, Mask | Tensor | None], path: str) -> Mask | Tensor | None:

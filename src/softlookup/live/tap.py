@@ -49,22 +49,24 @@ class Replacement:
         self.was_own = self.attribute in vars(self.owner)
         self.in_place = _standing_for(self.original, door)
 
-    def put(self) -> None:
-        """Put it in place, also where the function was bound early."""
-        setattr(self.owner, self.attribute, self.in_place)
-        if isinstance(self.owner, ModuleType):
-            _swap_names(self.original, self.in_place)
+    @property
+    def in_a_module(self) -> bool:
+        """Whether others may have imported it by its name."""
+        return isinstance(self.owner, ModuleType)
 
-    def take(self) -> None:
-        """Take it out, unless somebody replaced it since."""
+    def put(self) -> None:
+        """Put it in place."""
+        setattr(self.owner, self.attribute, self.in_place)
+
+    def take(self) -> bool:
+        """Take it out, unless somebody replaced it since; say whether it was."""
         if vars(self.owner).get(self.attribute) is not self.in_place:
-            return
+            return False
         if self.was_own:
             setattr(self.owner, self.attribute, self.original)
         else:
             delattr(self.owner, self.attribute)
-        if isinstance(self.owner, ModuleType):
-            _swap_names(self.in_place, self.original)
+        return True
 
 
 @functools.cache  # one for good, so that compiled code is compiled once with it
@@ -94,8 +96,9 @@ def _standing_for(original: Callable[..., Any], door: Door) -> Callable[..., Any
     return softlookup_listens
 
 
-def _swap_names(old: Any, new: Any) -> None:
-    """Replace a function in every module that holds it under whatever name, except in torch's own."""
+def _swap_names(pairs: list[tuple[Any, Any]]) -> None:
+    """Replace functions in every module that has bound them under whatever name, except in torch's own."""
+    new = {id(old): it for old, it in pairs}
     for name, module in list(sys.modules.items()):
         if (
             name == "torch"
@@ -104,8 +107,8 @@ def _swap_names(old: Any, new: Any) -> None:
         ):
             continue
         names = vars(module)
-        for key in [key for key, value in list(names.items()) if value is old]:
-            names[key] = new
+        for key in [key for key, value in list(names.items()) if id(value) in new]:
+            names[key] = new[id(names[key])]
 
 
 def _replacements() -> Iterator[Replacement]:
@@ -126,6 +129,7 @@ def listening(listener: Listener) -> Iterator[None]:
             _in_place[:] = list(_replacements())
             for it in _in_place:
                 it.put()
+            _swap_names([(it.original, it.in_place) for it in _in_place if it.in_a_module])
         _listening[:] = [*_listening, listener]
     try:
         yield
@@ -133,8 +137,8 @@ def listening(listener: Listener) -> Iterator[None]:
         with _lock:
             _listening[:] = [it for it in _listening if it is not listener]
             if not _listening:
-                for it in reversed(_in_place):
-                    it.take()
+                taken = [it for it in reversed(_in_place) if it.take()]
+                _swap_names([(it.in_place, it.original) for it in taken if it.in_a_module])
                 _in_place.clear()
 
 

@@ -31,7 +31,7 @@ def watch(
     every: int = 1,
     layers: str | Sequence[str] | None = None,
     heads: Sequence[int] | None = None,
-    queries: int | None = 128,
+    queries: int | None = 64,
     declare: Mapping[str, Declare] | None = None,
     limits: Limits | None = None,
     keep: int = 1000,
