@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softlookup import watch
 from softlookup.live.measuring_calls import Sampling, measure
 from softlookup.live.problem import from_products, from_scores
 from softlookup.masks import alibi, causal, documents, padding, sliding_window
@@ -108,3 +109,70 @@ def test_a_sink_takes_weight_and_is_no_key():
     assert found.first_mass[0].tolist() == pytest.approx([1 / 5, 0.0], abs=1e-6)
     assert found.max_score[0].tolist() == [0.0, 0.0]
     assert found.possible_pairs[0].tolist() == [12, 12]
+
+
+def test_nan_that_comes_in_with_values_is_not_blamed_on_queries_without_keys():
+    """Left padding: the first queries see nothing, and for another reason the values are NaN."""
+    x = torch.randn(1, 1, 5, 8)
+    seen = torch.ones(5, 5).tril().bool() & torch.tensor([False, True, True, True, True])
+
+    class Layer(torch.nn.Module):
+        def forward(self, v):
+            return torch.nn.functional.scaled_dot_product_attention(x, x, v, attn_mask=seen)
+
+    layer = Layer()
+    with watch(layer) as trace:
+        layer(torch.full_like(x, float("nan")))
+    (alarm,) = trace.alarms
+    assert alarm.code == "SL000"
+    assert "came in with the values" in alarm.words
+
+
+LAYERS = {"post norm": {}, "norm first": {"norm_first": True}}
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast path", "slow path"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_torch_encoders_have_the_numbers_of_the_weights_that_they_return(name, fast):
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 48, 0.0, batch_first=True, **LAYERS[name])
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).train(not fast)
+    x, hidden = torch.randn(2, 9, 32), torch.zeros(2, 9, dtype=torch.bool)
+    hidden[1, 6:] = True
+    with watch(model, queries=None) as trace, torch.no_grad():
+        model(x, src_key_padding_mask=hidden)
+    ways = {it.call.way for it in trace.records}
+    assert ways == ({"encoder_layer_fast"} if fast else {"sdpa"})
+    for record, layer in zip(trace.records, model.layers, strict=True):
+        into = layer.norm1(x) if layer.norm_first else x
+        given = {"key_padding_mask": hidden, "need_weights": True, "average_attn_weights": False}
+        with torch.no_grad():
+            _, weights = layer.self_attn(into, into, into, **given)
+            x = layer(x, src_key_padding_mask=hidden)
+        entropy = torch.special.entr(weights.double()).sum(-1).mean((0, 2))
+        torch.testing.assert_close(
+            record.statistics.moments["entropy_nats"].mean[0], entropy, rtol=1e-5, atol=1e-5
+        )
+        first = weights[..., 0].double().mean((0, 2))
+        torch.testing.assert_close(record.statistics.first_mass[0], first, rtol=1e-5, atol=1e-5)
+
+
+def test_torch_decoders_tell_self_from_cross_attention():
+    torch.manual_seed(0)
+    model = torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(32, 4, 48, 0.0, batch_first=True), 1)
+    x, memory = torch.randn(2, 5, 32), torch.randn(2, 7, 32)
+    later = torch.ones(5, 5).triu(1).bool()
+    with watch(model, queries=None, rule=causal()) as trace, torch.no_grad():
+        model(x, memory, tgt_mask=later)
+    own, cross = trace.records
+    assert (own.call.kind, own.call.q_len, own.call.k_len) == ("self", 5, 5)
+    assert (cross.call.kind, cross.call.q_len, cross.call.k_len) == ("cross", 5, 7)
+    assert trace.alarms == []
+    layer = model.layers[0]
+    with torch.no_grad():
+        into = layer.norm1(x + layer.self_attn(x, x, x, attn_mask=later)[0])
+        _, weights = layer.multihead_attn(into, memory, memory, average_attn_weights=False)
+    entropy = torch.special.entr(weights.double()).sum(-1).mean((0, 2))
+    torch.testing.assert_close(
+        cross.statistics.moments["entropy_nats"].mean[0], entropy, rtol=1e-5, atol=1e-5
+    )

@@ -52,12 +52,14 @@ def from_products(
     mask: Tensor | MaskLike | None = None,
     *,
     scale: float | None = None,
+    v: Tensor | None = None,
     change: Change | None = None,
     output: Tensor | None = None,
 ) -> Problem:
     """Return the problem of q [..., H, T_q, d_head] and k [..., H_kv, T_k, d_head].
 
     mask: as ``attend`` takes it;  scale: 1/sqrt(d_head) if None
+    v: the values, where NaN may have come in with them
 
     Raises: SoftlookupError for a mask that is none or does not fit.
     """
@@ -74,7 +76,7 @@ def from_products(
         lambda sample, rows: _products(scores, change, sample, rows),
         scores.q.device,
         output,
-        {"queries": scores.q, "keys": scores.k},
+        {"queries": scores.q, "keys": scores.k} | ({} if v is None else {"values": v.detach()}),
     )
 
 

@@ -17,4 +17,6 @@ def read(
     """Read q, k, v and any mask that attend takes."""
     given = dict(zip(("q", "k", "v", "mask"), args, strict=False)) | dict(kwargs)
     result = output[0] if isinstance(output, tuple) else output
-    return from_products(given["q"], given["k"], given.get("mask"), scale=given.get("scale"), output=result)
+    return from_products(
+        given["q"], given["k"], given.get("mask"), scale=given.get("scale"), v=given["v"], output=result
+    )

@@ -26,7 +26,9 @@ def read(
     q, k = given["query"], given["key"]
     output = output[0] if isinstance(output, tuple) else output
     score_mod, block_mask = given.get("score_mod"), given.get("block_mask")
-    plain = from_products(q, k, None, scale=given.get("scale"), output=output)  # all keys: no mask yet
+    plain = from_products(
+        q, k, None, scale=given.get("scale"), v=given["value"], output=output
+    )  # all keys: no mask yet
 
     def rows_of(sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         scores, allowed = plain.rows(sample, rows)

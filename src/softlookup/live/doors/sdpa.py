@@ -23,21 +23,13 @@ def read(
     q, k, mask = given["query"], given["key"], given.get("attn_mask")
     if around is not None:
         q, mask = _heads_apart(q, mask, around)
-    return problem_of(q, k, mask, bool(given.get("is_causal", False)), given.get("scale"), output)
-
-
-def problem_of(
-    q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None, output: Any
-) -> Problem:
-    """Return the problem of one call; is_causal counts from the first key."""
-    rule: Tensor | Mask | None = mask
-    if is_causal:
-        rule = causal()
+    rule: Tensor | Mask | None = causal() if given.get("is_causal") else mask  # from the first key on
     if isinstance(rule, Tensor) and rule.dim() > 2 and q.dim() == 3:
         rule = rule.unsqueeze(-3)  # [B * H, T_q, T_k], one head each
     if q.dim() == 3:
         q, k = q.unsqueeze(1), k.unsqueeze(1)
-    return from_products(q, k, rule, scale=scale, output=output if isinstance(output, Tensor) else None)
+    result = output if isinstance(output, Tensor) else None
+    return from_products(q, k, rule, scale=given.get("scale"), v=given["value"], output=result)
 
 
 def _heads_apart(q: Tensor, mask: Tensor | None, around: Around) -> tuple[Tensor, Tensor | None]:
