@@ -9,6 +9,7 @@ from planted_reports import REPORTS
 
 import softlookup
 
+pytestmark = pytest.mark.long
 pytest.importorskip("transformers", reason="some reports are about models of transformers")
 
 ENTRIES = json.loads((Path(__file__).parent / "model_reports.json").read_text(encoding="utf-8"))

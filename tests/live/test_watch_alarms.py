@@ -10,7 +10,7 @@ from softlookup.masks import causal
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 from planted_faults import FAULTS, FOR_A_REASON, exploding, kept, looking_at, mask_given, padding, rule_of
-from tiny_models import FAMILIES, Fused, HandWritten, Small, implementations, tokens
+from watched_models import FAMILIES, Fused, HandWritten, Small, implementations, tokens
 
 T, LAYER, HEAD = 40, 1, 2
 PATH = f"model.layers.{LAYER}.self_attn"

@@ -14,8 +14,8 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from tiny_models import Fused, Small
 from torch import nn
+from watched_models import Fused, Small
 
 from softlookup.live.across_ranks import Exchange, all_reduce
 from softlookup.live.heads_by_rank import Share
@@ -23,9 +23,12 @@ from softlookup.live.history import merge_all
 from softlookup.live.watching import watch
 from softlookup.terms import SoftlookupError
 
-pytestmark = pytest.mark.skipif(
-    not (dist.is_available() and dist.is_gloo_available()), reason="torch was built without gloo"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not (dist.is_available() and dist.is_gloo_available()), reason="torch was built without gloo"
+    ),
+]
 
 WAIT_S = 120  # after which processes that still wait for each other are killed, and the test fails
 START = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
@@ -340,7 +343,7 @@ def until_killed(rank, folder):
 
 
 def started(target, *args):
-    multiprocessing.set_forkserver_preload(["torch", "torch.distributed.fsdp", "tiny_models"])
+    multiprocessing.set_forkserver_preload(["torch", "torch.distributed.fsdp", "watched_models"])
     context = multiprocessing.get_context(START)
     processes = [context.Process(target=target, args=(rank, *args), daemon=True) for rank in range(WORLD)]
     for process in processes:

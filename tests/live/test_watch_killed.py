@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from tiny_models import Fused, Small
+from watched_models import Fused, Small
 
 from softlookup.live.stored import read_trace
 from softlookup.live.watching import watch
@@ -16,7 +16,10 @@ START = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() 
 WAIT_S = 60
 LAYERS = ["blocks.0", "blocks.1"]
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL"),
+]
 
 
 def train_for_ever(folder, told, *, by_user):
@@ -40,7 +43,7 @@ def train_for_ever(folder, told, *, by_user):
 def test_a_training_that_is_killed_leaves_all_steps_but_the_last(tmp_path, by_user, turn):
     folder, told = tmp_path / "trace", tmp_path / "told"
     told.touch()
-    multiprocessing.set_forkserver_preload(["torch", "tiny_models", "softlookup.live.watching"])
+    multiprocessing.set_forkserver_preload(["torch", "watched_models", "softlookup.live.watching"])
     process = multiprocessing.get_context(START).Process(
         target=train_for_ever, args=(folder, told), kwargs={"by_user": by_user}, daemon=True
     )

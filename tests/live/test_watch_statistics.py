@@ -7,7 +7,7 @@ from softlookup import watch
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from tiny_models import FAMILIES, implementations, tokens
+from watched_models import FAMILIES, implementations, tokens
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 

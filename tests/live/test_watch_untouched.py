@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import FAMILIES, Fused, HandWritten, Small, implementations, tokens
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+from watched_models import FAMILIES, Fused, HandWritten, Small, implementations, tokens
 
 from softlookup import watch
 from softlookup.masks import causal

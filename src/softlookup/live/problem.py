@@ -19,9 +19,6 @@ from softlookup.terms import MaskLike
 
 _WHOLE = 64  # keys that are summed together: a part of them would be copied
 
-#: Changes scores [H, n, T_k] of one sample, before they are hidden: (scores, sample, rows) -> scores.
-Change = Callable[[Tensor, int, Tensor], Tensor]
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -53,7 +50,6 @@ def from_products(
     *,
     scale: float | None = None,
     v: Tensor | None = None,
-    change: Change | None = None,
     output: Tensor | None = None,
 ) -> Problem:
     """Return the problem of q [..., H, T_q, d_head] and k [..., H_kv, T_k, d_head].
@@ -73,14 +69,14 @@ def from_products(
         kv_heads,
         q_len,
         k_len,
-        lambda sample, rows: _products(scores, change, sample, rows),
+        lambda sample, rows: _products(scores, sample, rows),
         scores.q.device,
         output,
         {"queries": scores.q, "keys": scores.k} | ({} if v is None else {"values": v.detach()}),
     )
 
 
-def _products(scores: Scores, change: Change | None, sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+def _products(scores: Scores, sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
     """[H, n, T_k]: scores of some queries of one sample, and who sees whom."""
     heads, kv_heads = scores.q.shape[1], scores.k.shape[1]
     q = scores.q[sample][:, rows].to(scores.dtype) * scores.scale  # [H, n, d]
@@ -90,8 +86,6 @@ def _products(scores: Scores, change: Change | None, sample: int, rows: Tensor) 
     grouped = q.reshape(kv_heads, heads // kv_heads * len(rows), -1)
     found = scratch("scores", (*grouped.shape[:2], stop), grouped)
     found = torch.bmm(grouped, k.transpose(1, 2), out=found).view(heads, len(rows), stop)
-    if change is not None:
-        found = change(found, sample, rows)
     keys = slice(0, stop)
     added, allowed = scores.seen.added(sample, rows, keys), scores.seen.allowed(sample, rows, keys)
     if added is not None:
