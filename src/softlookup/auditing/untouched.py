@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import nn
 
+from softlookup.checker.keeping import Kept
+
 
 @contextmanager
 def left_as_it_was(model: nn.Module) -> Iterator[None]:
@@ -26,9 +28,8 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
         undo.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         undo.enter_context(_quiet("transformers"))
-        undo.enter_context(training_flags_kept(model))
-        undo.enter_context(_attributes_kept(model))
-        undo.enter_context(_buffers_kept(model))
+        kept = Kept(model, parameters=False)
+        undo.callback(lambda: kept.restore(thoroughly=True))
         undo.enter_context(in_dtype(model, torch.float32))
         model.eval()
         yield
@@ -73,55 +74,3 @@ def in_dtype(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     finally:
         for parameter, data in kept:
             parameter.data = data
-
-
-@contextmanager
-def _attributes_kept(model: nn.Module) -> Iterator[None]:
-    """Put back what a forward wrote on its modules: plain attributes, and hooks.
-
-    transformers leaves hooks behind once attention weights were asked for, and an attribute that says so.
-    """
-    kept = [(module, dict(vars(module)), _hooks(module)) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, attributes, hooks in kept:
-            vars(module).clear()
-            vars(module).update(attributes)
-            for name, before in hooks.items():
-                now = getattr(module, name)
-                now.clear()
-                now.update(before)
-
-
-def _hooks(module: nn.Module) -> dict[str, dict[int, object]]:
-    """Return the dictionaries of hooks of a module, copied."""
-    return {name: dict(value) for name, value in vars(module).items() if name in _HOOKS}
-
-
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-)
-
-
-@contextmanager
-def _buffers_kept(model: nn.Module) -> Iterator[None]:
-    """Put every buffer back: the same tensor, with the same contents."""
-    kept = [
-        (module, name, buffer, buffer.detach().clone())
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
-    try:
-        yield
-    finally:
-        for module, name, buffer, contents in kept:
-            module._buffers[name] = buffer
-            if not torch.equal(buffer, contents):
-                with torch.no_grad():
-                    buffer.copy_(contents)

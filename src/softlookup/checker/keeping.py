@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-_CONTAINERS = (dict, list, set)
+_CONTAINERS = (dict, list, set, OrderedDict)  # hooks lie in ordered ones
 
 
 class Kept:
-    """What a module was when this was made."""
+    """What a module was when this was made.
 
-    def __init__(self, module: nn.Module) -> None:
+    parameters: also the numbers in its parameters, which need as much memory again
+    """
+
+    def __init__(self, module: nn.Module, *, parameters: bool = True) -> None:
         self._parts = list(module.modules())
         self._attributes = [(vars(part), vars(part).copy()) for part in self._parts]
         # A cache that grows in place is given back short, and stays the same object.
         held = [value for part in self._parts for value in vars(part).values()]
         self._containers = [(value, value.copy()) for value in held if type(value) in _CONTAINERS]
-        tensors = [one for one in (*module.parameters(), *module.buffers()) if not is_lazy(one)]
+        of_module = (*module.parameters(), *module.buffers()) if parameters else module.buffers()
+        tensors = [one for one in of_module if not is_lazy(one)]
         tensors += [value for value in held if isinstance(value, Tensor)]  # caches that are no buffers
         self._values = [(tensor, tensor.detach().clone()) for tensor in tensors]
         self._versions = [_version(tensor) for tensor in tensors]

@@ -13,14 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from softlookup.live.uncopied import Uncopied
+
 #: (module, args, kwargs, output) -> q, k and, where there are any, mask and scale, as ``attend`` takes them.
 Declare = Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Any], Mapping[str, Any]]
 #: Takes a path, the module, what was declared of a call, and the output.
 Hear = Callable[[str, nn.Module, Callable[[], Mapping[str, Any]], Any], None]
 
 
-class _Hook:
-    """A forward hook that tells of a call; copies of the model, and pickles, get one that does nothing."""
+class _Hook(Uncopied):
+    """A forward hook that tells of a call."""
 
     def __init__(self, hear: Hear | None = None, path: str = "", declare: Declare | None = None) -> None:
         self.hear, self.path, self.declare = hear, path, declare
@@ -29,12 +31,6 @@ class _Hook:
         hear, declare = self.hear, self.declare
         if hear is not None and declare is not None and not torch.compiler.is_compiling():
             hear(self.path, module, lambda: declare(module, args, kwargs, output), output)
-
-    def __deepcopy__(self, memo: Any) -> _Hook:
-        return _Hook()
-
-    def __reduce__(self) -> tuple[type[_Hook], tuple[()]]:
-        return _Hook, ()
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from softlookup.live.around import Around, layer_around
-from softlookup.live.compiled_calls import tell
 from softlookup.live.coverage import Coverage, attention_layers
 from softlookup.live.door_files import Door, all_doors
 from softlookup.live.heads_by_rank import share_of_heads
@@ -20,9 +19,8 @@ from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling, measure
 from softlookup.live.problem import Problem, from_products
 from softlookup.live.record import Call, Record
-from softlookup.live.rules_of_layers import RuleLike, rule_for
+from softlookup.live.rules_of_layers import DeclaredRules, RuleLike
 from softlookup.live.steps import Steps
-from softlookup.live.tap import listeners
 from softlookup.live.trace import Trace
 
 
@@ -57,6 +55,7 @@ class Ear:
         self.steps = Steps(model, self.trace, asked.every)
         self.trace.on_step = self.steps.end
         self.on_record: list[Callable[[Record], None]] = []
+        self._rules = DeclaredRules(asked.rule)
         self._lock = threading.Lock()
 
     def wants(self) -> bool:
@@ -72,7 +71,7 @@ class Ear:
     def heard_compiled(
         self, door: str, modules: tuple[int, ...], given: Mapping[str, Any], output: Tensor
     ) -> None:
-        """Hear of a call in compiled code, where the compiler knows the modules around it."""
+        """See ``Listener``."""
         known = [it for it in modules if it in self.paths]
         if known and self.wants():
             around = Around(self.paths[known[-1]], self.modules[known[-1]])
@@ -126,7 +125,7 @@ class Ear:
             problem.q_len,
             problem.k_len,
         )
-        promised = rule_for(self.asked.rule, call, problem)
+        promised = self._rules.asked_of(call, problem)
         sampling = replace(self.asked.sampling, turn=call.step)
         statistics, queries = measure(
             problem, sampling, promised.rule, first_position=promised.first_position
@@ -161,13 +160,3 @@ def _finite(problem: Problem) -> tuple[bool, str]:
         return True, ""  # the sum alone was too large
     wrong = [name for name, it in problem.sources.items() if not bool(it.detach().isfinite().all())]
     return False, " and ".join(it for it in wrong if it != "scores")
-
-
-def _heard_compiled(door: str, modules: tuple[int, ...], given: dict[str, Any], output: Tensor) -> None:
-    for listener in listeners():
-        hear = getattr(listener, "heard_compiled", None)
-        if hear is not None:
-            hear(door, modules, given, output)
-
-
-tell(_heard_compiled)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
+from softlookup.catalog import Entry, find_rule, model_rules
 from softlookup.live.limits import Limits, Raised
 from softlookup.live.past import Past
 from softlookup.live.record import Alarm, Record
 
-_FILE = re.compile(r"sl(\d{3})_([a-z0-9_]+)\.py")
-_NAMES = {"SL000": "unrecognised", "SL401": "empty-row-nan", "SL702": "error-above-plain"}
+_UNRECOGNISED = "SL000"  # what no rule names
 
 
 @lru_cache
-def _files() -> tuple[tuple[str, str, ModuleType], ...]:
-    found = sorted((Path(__file__).parent / "alarms").glob("sl*.py"))
-    matches = [(path, match) for path in found if (match := _FILE.fullmatch(path.name))]
-    return tuple(
-        (f"SL{it[1]}", it[2].replace("_", "-"), import_module(f"softlookup.live.alarms.{path.stem}"))
-        for path, it in matches
-    )
+def _files() -> tuple[tuple[Entry, ModuleType], ...]:
+    return tuple((it, it.load()) for it in model_rules() if it.path.parent.name == "alarms")
 
 
 def judge(record: Record, past: Past, limits: Limits) -> list[Alarm]:
@@ -40,11 +32,12 @@ def judge(record: Record, past: Past, limits: Limits) -> list[Alarm]:
 
 
 def _raised(record: Record, past: Past, limits: Limits) -> Iterator[tuple[str, str, Raised]]:
-    for code, name, file in _files():
+    for entry, file in _files():
         for raised in file.judge(record, past, limits):
-            yield code, name, raised
+            yield entry.code, entry.name, raised
     for raised in (*_not_finite(record, past), *_sums_off(record, limits)):
-        yield raised.code, _NAMES[raised.code], raised
+        name = "unrecognised" if raised.code == _UNRECOGNISED else find_rule(raised.code).name
+        yield raised.code, name, raised
 
 
 def _not_finite(record: Record, past: Past) -> Iterator[Raised]:
@@ -56,14 +49,14 @@ def _not_finite(record: Record, past: Past) -> Iterator[Raised]:
     came_in = record.not_finite_because
     if came_in:
         yield Raised(
-            None, float("nan"), f"NaN or inf is first seen here: it came in with the {came_in}", "SL000"
+            None, float("nan"), f"NaN or inf is first seen here: it came in with the {came_in}", _UNRECOGNISED
         )
     elif empty:
         words = f"NaN or inf is first seen here: {empty} of the measured queries see no key at all"
         yield Raised(None, float(empty), words, "SL401")
     else:
         yield Raised(
-            None, float("nan"), "NaN or inf is first seen here, out of finite queries and keys", "SL000"
+            None, float("nan"), "NaN or inf is first seen here, out of finite queries and keys", _UNRECOGNISED
         )
 
 

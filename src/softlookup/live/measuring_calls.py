@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -53,7 +54,7 @@ def measure(
     chosen = sampling.rows(problem.batch_size, problem.q_len).to(problem.device)
     with torch.autocast(problem.device.type, enabled=False):
         samples = [
-            _joined(list(_of_sample(problem, sampling, rule, sample, chosen, first_position)))
+            reduce(Rows.concat, _of_sample(problem, sampling, rule, sample, chosen, first_position))
             for sample in range(problem.batch_size)
         ]
     rows = _beside(samples)
@@ -92,20 +93,11 @@ def _of_sample(
         yield found if sums is None else replace(found, row_sum=sums[None])
 
 
-def _joined(parts: list[Rows]) -> Rows:
-    """Rows of the same keys, one block of queries after the other."""
-    first = parts[0]
-    for part in parts[1:]:
-        first = first.concat(part)
-    return first
-
-
 def _beside(samples: list[Rows]) -> Rows:
     """Rows [1, H, n] of all samples as rows [B, H, n]."""
     if len(samples) == 1:
         return samples[0]
-    first = samples[0]
-    names = [it.name for it in fields(first) if isinstance(getattr(first, it.name), Tensor)]
-    names.remove("query_position")
-    together: dict[str, Any] = {name: torch.cat([getattr(it, name) for it in samples]) for name in names}
-    return replace(first, **together)
+    tensors = [it.tensors() for it in samples]
+    names = tensors[0].keys() - {"query_position"}
+    together: dict[str, Any] = {name: torch.cat([it[name] for it in tensors]) for name in names}
+    return replace(samples[0], **together)

@@ -27,33 +27,34 @@ class Asked(NamedTuple):
     not_asked: str = ""
 
 
-def rule_for(rule: RuleLike, call: Call, problem: Problem) -> Asked:
-    """Return what a call is compared with. A rule by pattern holds for cross-attention too."""
-    first = problem.k_len - problem.q_len if call.kind == "cached" else 0
-    named = isinstance(rule, Mapping)
-    chosen = _by_pattern(rule, call.layer) if isinstance(rule, Mapping) else rule
-    if chosen is None:
-        return Asked(None, first)
-    if call.kind == "cross" and not named:
-        return Asked(None, first, "it looks at another sequence")
-    if call.kind == "cached" and not _last_key_seen(problem):
-        return Asked(None, first, "where its queries stand is not known: the last keys are hidden from all")
-    length = problem.k_len if call.kind == "cached" else problem.q_len
-    shard = Shard(first, 0, length, problem.k_len)
-    return Asked(_seen(_whole(chosen, problem), problem.q_len, shard, problem.device), first)
+class DeclaredRules:
+    """What was declared for one watch; a rule is read once for all layers and steps that ask the same."""
+
+    def __init__(self, rule: RuleLike) -> None:
+        self._by_pattern = rule if isinstance(rule, Mapping) else {"*": rule}
+        self._for_cross = isinstance(rule, Mapping)  # a rule by pattern holds for cross-attention too
+        self._seen = lru_cache(maxsize=64)(_seen)
+
+    def asked_of(self, call: Call, problem: Problem) -> Asked:
+        """Return what a call is compared with."""
+        first = problem.k_len - problem.q_len if call.kind == "cached" else 0
+        fits = (it for pattern, it in self._by_pattern.items() if fnmatch.fnmatchcase(call.layer, pattern))
+        chosen = next(fits, None)
+        if chosen is None:
+            return Asked(None, first)
+        if call.kind == "cross" and not self._for_cross:
+            return Asked(None, first, "it looks at another sequence")
+        if call.kind == "cached" and not _last_key_seen(problem):
+            why = "where its queries stand is not known: the last keys are hidden from all"
+            return Asked(None, first, why)
+        length = problem.k_len if call.kind == "cached" else problem.q_len
+        shard = Shard(first, 0, length, problem.k_len)
+        return Asked(self._seen(chosen, problem.q_len, shard, problem.device), first)
 
 
-@lru_cache(maxsize=64)  # all layers of a step ask the same
-def _seen(mask: Mask, q_len: int, shard: Shard, device: torch.device) -> SeenKeys:
+def _seen(rule: Mask | Tensor, q_len: int, shard: Shard, device: torch.device) -> SeenKeys:
+    mask = rule if isinstance(rule, Mask) else Mask.from_tensor(rule.to(device))
     return SeenKeys.of(mask, q_len, shard.k_total, device=device, shard=shard)
-
-
-def _by_pattern(rules: Mapping[str, Mask | Tensor | None], path: str) -> Mask | Tensor | None:
-    return next((rule for pattern, rule in rules.items() if fnmatch.fnmatchcase(path, pattern)), None)
-
-
-def _whole(rule: Mask | Tensor, problem: Problem) -> Mask:
-    return rule if isinstance(rule, Mask) else Mask.from_tensor(rule.to(problem.device))
 
 
 def _last_key_seen(problem: Problem) -> bool:

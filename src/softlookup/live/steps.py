@@ -11,13 +11,14 @@ import torch
 from torch import nn
 
 from softlookup.live.trace import Trace
+from softlookup.live.uncopied import Uncopied
 
 #: Their fast path is off while a hook is on them, so their steps are told by calls alone.
 _WITHOUT_HOOK = (nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 
-class _Begins:
-    """A forward pre-hook that counts; copies of the model, and pickles, get one that does nothing."""
+class _Begins(Uncopied):
+    """A forward pre-hook that counts."""
 
     def __init__(self, steps: Steps | None = None) -> None:
         self.steps = steps
@@ -25,12 +26,6 @@ class _Begins:
     def __call__(self, module: nn.Module, args: Any) -> None:
         if self.steps is not None and not torch.compiler.is_compiling():
             self.steps.begin()
-
-    def __deepcopy__(self, memo: Any) -> _Begins:
-        return _Begins()
-
-    def __reduce__(self) -> tuple[type[_Begins], tuple[()]]:
-        return _Begins, ()
 
 
 class Steps:

@@ -17,13 +17,14 @@ from types import ModuleType
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
-from softlookup.live.compiled_calls import hand_over
+from softlookup.live.compiled_calls import hand_over, tell
 from softlookup.live.door_files import Door, all_doors
 
 _lock = threading.RLock()
-_listening: list[Any] = []  # changed as a whole: other threads may be going through it
-_in_place: list[Any] = []
+_listening: list[Listener] = []  # changed as a whole: other threads may be going through it
+_in_place: list[Replacement] = []
 _inside = threading.local()
 
 
@@ -35,6 +36,11 @@ class Listener(Protocol):
 
     def heard(self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> None:
         """Look at a call that has returned; must not raise."""
+
+    def heard_compiled(
+        self, door: str, modules: tuple[int, ...], given: Mapping[str, Any], output: Tensor
+    ) -> None:
+        """The same for compiled code, where the compiler knows the ids of the modules around a call."""
 
 
 class Replacement:
@@ -145,3 +151,11 @@ def listening(listener: Listener) -> Iterator[None]:
 def listeners() -> tuple[Listener, ...]:
     """Return who listens now."""
     return tuple(_listening)
+
+
+def _heard_compiled(door: str, modules: tuple[int, ...], given: dict[str, Any], output: Tensor) -> None:
+    for listener in listeners():
+        listener.heard_compiled(door, modules, given, output)
+
+
+tell(_heard_compiled)

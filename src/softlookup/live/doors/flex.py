@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from softlookup.conventions.tensors import HIDES
 from softlookup.live.around import Around
 from softlookup.live.problem import Problem, from_products
 
@@ -26,34 +28,20 @@ def read(
     q, k = given["query"], given["key"]
     output = output[0] if isinstance(output, tuple) else output
     score_mod, block_mask = given.get("score_mod"), given.get("block_mask")
-    plain = from_products(
-        q, k, None, scale=given.get("scale"), v=given["value"], output=output
-    )  # all keys: no mask yet
+    # All keys: no mask yet.
+    plain = from_products(q, k, None, scale=given.get("scale"), v=given["value"], output=output)
 
     def rows_of(sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         scores, allowed = plain.rows(sample, rows)
         at = _Positions(sample, scores.shape, rows)
         if score_mod is not None:
             scores = at.ask(score_mod, scores)
-            allowed = allowed & ~(scores <= _LEAST)
+            allowed = allowed & ~(scores <= HIDES)
         if block_mask is not None:
             allowed = allowed & at.ask(block_mask.mask_mod)
         return scores, allowed
 
-    return Problem(
-        plain.batch_size,
-        plain.num_heads,
-        plain.num_kv_heads,
-        plain.q_len,
-        plain.k_len,
-        rows_of,
-        plain.device,
-        plain.output,
-        plain.sources,
-    )
-
-
-_LEAST = -9000.0
+    return replace(plain, rows=rows_of)
 
 
 class _Positions:
