@@ -1,0 +1,186 @@
+"""record_attention: one forward of a model, and all its calls of attention."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softlookup.live.around import Around, layer_around
+from softlookup.live.coverage import Coverage, attention_layers
+from softlookup.live.door_files import Door
+from softlookup.live.problem import Problem
+from softlookup.live.record import Call, Kind
+from softlookup.live.tap import listening
+from softlookup.recording.recorded_call import RecordedCall
+from softlookup.terms import SoftlookupError, did_you_mean
+
+#: Doors whose output is what the heads found, [.., H, T_q, d_v].
+_SHOWS_HEADS = ("sdpa", "attend", "flex")
+#: What holds queries, keys and values in the calls of all doors; a model may write into them later on.
+_NAMES = ("q", "k", "v", "query", "key", "value", "input")
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What ``record_attention`` saw.
+
+    calls: all calls, in the order in which they were made;  output: what the model returned
+    """
+
+    calls: tuple[RecordedCall, ...]
+    output: Any = field(repr=False)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The paths of the layers, in the order of their first calls."""
+        return tuple(dict.fromkeys(it.call.layer for it in self.calls))
+
+    def __getitem__(self, layer: str) -> RecordedCall:
+        """Return the first call of a layer."""
+        return self.call(layer)
+
+    def call(self, layer: str, number: int = 0) -> RecordedCall:
+        """Return one call of a layer.
+
+        number: how many calls of this layer came before it
+
+        Raises: SoftlookupError when the layer was not recorded, or made fewer calls.
+        """
+        calls = [it for it in self.calls if it.call.layer == layer]
+        if not calls:
+            near = did_you_mean(layer, self.layers, f"recorded were {', '.join(self.layers)}")
+            raise SoftlookupError(f"this recording has no layer {layer!r}.", hint=near)
+        if not 0 <= number < len(calls):
+            raise SoftlookupError(
+                f"{layer!r} was not called so often in this recording.",
+                expected=f"a number from 0 to {len(calls) - 1}",
+                got=str(number),
+            )
+        return calls[number]
+
+
+class _Hearing:
+    """Keeps every call of one model."""
+
+    def __init__(self, model: nn.Module, patterns: Sequence[str]) -> None:
+        inner = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+        self.paths = {id(module): path for path, module in inner.named_modules()}
+        self.patterns = patterns
+        self.coverage = Coverage([it for it in attention_layers(inner) if self._wanted(it)])
+        self.calls: list[RecordedCall] = []
+
+    def wants(self) -> bool:
+        """See ``Listener``."""
+        return True
+
+    def heard(self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> None:
+        """See ``Listener``."""
+        around = layer_around(self.paths)
+        if around is None or not self._wanted(around.path):
+            return
+        args = (*(_copied(it) for it in args[:3]), *args[3:])
+        kwargs = {name: _copied(it) if name in _NAMES else it for name, it in kwargs.items()}
+        problem = door.read(args, kwargs, output, around)
+        if problem is None or problem.q_len * problem.k_len * problem.batch_size == 0:
+            return
+        values, outputs = _values(problem), _outputs(door, problem)
+        problem = replace(problem, output=None, row_sums=None)  # the weights that the model made are not kept
+        call = self._call(door, problem, around)
+        self.coverage.seen[around.path] += 1
+        self.calls.append(RecordedCall(call, values, outputs, problem))
+
+    def heard_compiled(
+        self, door: str, modules: tuple[int, ...], given: Mapping[str, Any], output: Tensor
+    ) -> None:
+        """See ``Listener``."""
+        if any(it in self.paths for it in modules):
+            raise SoftlookupError(
+                "record_attention: compiled code does not show its calls as a whole.",
+                expected="the model itself",
+                got="a compiled model, or one that compiles a part of itself",
+                hint='with torch.compiler.set_stance("force_eager"): ...',
+            )
+
+    def _wanted(self, path: str) -> bool:
+        return any(fnmatch.fnmatchcase(path, it) for it in self.patterns)
+
+    def _call(self, door: Door, problem: Problem, around: Around) -> Call:
+        kind: Kind = "cross" if around.cross else "cached" if problem.q_len < problem.k_len else "self"
+        return Call(
+            0,
+            around.path,
+            self.coverage.seen[around.path],
+            door.name,
+            kind,
+            around.layer.training,
+            problem.batch_size,
+            problem.num_heads,
+            problem.num_kv_heads,
+            problem.q_len,
+            problem.k_len,
+        )
+
+
+def record_attention(
+    model: nn.Module, *args: Any, layers: str | Sequence[str] = "*", **kwargs: Any
+) -> Recording:
+    """Run one forward of a model, without gradients, and keep every call of attention in it.
+
+    model: any module; it stays in the mode in which it is, and its output is the same, bit for bit
+    args, kwargs: what the model is called with
+    layers: patterns of the paths that are kept, e.g. "model.layers.[0-3].*"
+
+    Kept are queries, keys and values, T x d for a head; maps are computed when they are asked for. Of
+    attention that is written by hand, with a softmax, its scores are kept, as the model made them anyway.
+
+    Raises: SoftlookupError when ``model`` is no module, no call is seen, or its code is compiled.
+
+    >>> model = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    >>> recording = record_attention(model, torch.randn(2, 6, 16))
+    >>> recording.layers
+    ('self_attn',)
+    >>> recording["self_attn"].weights(sample=1, heads=[0], queries=[2, 3]).shape
+    torch.Size([1, 2, 6])
+    """
+    if not isinstance(model, nn.Module):
+        raise SoftlookupError(
+            "record_attention: there is no model to record.",
+            expected="a torch.nn.Module",
+            got=type(model).__name__,
+        )
+    hearing = _Hearing(model, [layers] if isinstance(layers, str) else list(layers))
+    with torch.no_grad(), listening(hearing):
+        output = model(*args, **kwargs)
+    if not hearing.calls:
+        raise SoftlookupError(
+            "record_attention: no call of attention was seen.",
+            expected=f"calls of layers whose path matches {layers!r}",
+            got=str(hearing.coverage),
+            hint=f"layers: {', '.join(attention_layers(model)) or 'none that says that it is attention'}",
+        )
+    return Recording(tuple(hearing.calls), output)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a tensor: caches, and layers that work in place, write into it later."""
+    return value.detach().clone() if isinstance(value, Tensor) and not value.is_nested else value
+
+
+def _values(problem: Problem) -> Tensor | None:
+    values = problem.sources.get("values")
+    if values is None:
+        return None
+    return values.reshape(problem.batch_size, problem.num_kv_heads, problem.k_len, -1)
+
+
+def _outputs(door: Door, problem: Problem) -> Tensor | None:
+    """[B, H, T_q, d_v], also where one new token has its heads where others have queries."""
+    if door.name not in _SHOWS_HEADS or problem.output is None:
+        return None
+    outputs = problem.output.detach().clone()
+    return outputs.reshape(problem.batch_size, problem.num_heads, problem.q_len, -1)
