@@ -15,6 +15,7 @@ from softlookup.live.around import Around, layer_around
 from softlookup.live.coverage import Coverage, attention_layers
 from softlookup.live.door_files import Door, all_doors
 from softlookup.live.heads_by_rank import share_of_heads
+from softlookup.live.kept_answers import forget
 from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling, measure
 from softlookup.live.problem import Problem, from_products
@@ -53,6 +54,7 @@ class Ear:
         self.coverage = Coverage([it for it in attention_layers(inner) if asked.wants_layer(it)])
         self.trace = Trace(self.coverage, asked.limits, keep=asked.keep)
         self.steps = Steps(model, self.trace, asked.every)
+        self.steps.at_end.append(lambda step: forget())
         self.trace.on_step = self.steps.end
         self.on_record: list[Callable[[Record], None]] = []
         self._rules = DeclaredRules(asked.rule)

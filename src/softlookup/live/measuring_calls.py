@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from softlookup.live.kept_answers import KeptAnswers
 from softlookup.live.problem import Problem
 from softlookup.statistics.row_sampling import rows_of_scores
 from softlookup.statistics.rows import Rows
-from softlookup.statistics.seen_keys import SeenKeys
 from softlookup.statistics.summary import Statistics
 
 _AT_ONCE = 3 << 18  # scores: 3 MiB in float32, and twice that with what is made of them
@@ -37,15 +37,20 @@ class Sampling:
         """Return which queries of every sample are measured: int64 [n], rising."""
         if self.queries is None or self.queries >= batch_size * q_len:
             return torch.arange(q_len)
-        n = min(q_len, max(1, self.queries // batch_size))
-        stride = q_len / n
-        start = (self.turn * _GOLDEN) % 1 * stride
-        return (torch.arange(n, dtype=torch.float64) * stride + start).long().clamp(max=q_len - 1)
+        return _spread(min(q_len, max(1, self.queries // batch_size)), q_len, self.turn)
+
+
+@lru_cache(maxsize=16)  # all layers of a step ask the same
+def _spread(n: int, q_len: int, turn: int) -> Tensor:
+    """n of the positions below q_len, equally far apart, beginning elsewhere in each turn."""
+    stride = q_len / n
+    start = (turn * _GOLDEN) % 1 * stride
+    return (torch.arange(n, dtype=torch.float64) * stride + start).long().clamp(max=q_len - 1)
 
 
 @torch.no_grad()
 def measure(
-    problem: Problem, sampling: Sampling, rule: SeenKeys | None = None, *, first_position: int = 0
+    problem: Problem, sampling: Sampling, rule: KeptAnswers | None = None, *, first_position: int = 0
 ) -> tuple[Statistics, int]:
     """Return the statistics of a call over all its samples, [1, H] on the CPU, and of how many queries.
 
@@ -64,7 +69,7 @@ def measure(
 def _of_sample(
     problem: Problem,
     sampling: Sampling,
-    rule: SeenKeys | None,
+    rule: KeptAnswers | None,
     sample: int,
     chosen: Tensor,
     first_position: int,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from softlookup.conventions.tensors import HIDES
+from softlookup.live.kept_answers import KeptAnswers, answers_of
 from softlookup.statistics.kept_memory import scratch
 from softlookup.statistics.reading import Scores, read_scores
 from softlookup.terms import MaskLike
@@ -60,7 +61,8 @@ def from_products(
     Raises: SoftlookupError for a mask that is none or does not fit.
     """
     with torch.no_grad():
-        scores = read_scores(q, k, mask, scale=scale)
+        answers = answers_of(mask, q, k)
+        scores = read_scores(q, k, mask, scale=scale, seen=answers.seen)
     batch, heads, q_len, _ = scores.q.shape
     kv_heads, k_len = scores.k.shape[1:3]
     return Problem(
@@ -69,28 +71,25 @@ def from_products(
         kv_heads,
         q_len,
         k_len,
-        lambda sample, rows: _products(scores, sample, rows),
+        lambda sample, rows: _products(scores, answers, sample, rows),
         scores.q.device,
         output,
         {"queries": scores.q, "keys": scores.k} | ({} if v is None else {"values": v.detach()}),
     )
 
 
-def _products(scores: Scores, sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+def _products(scores: Scores, answers: KeptAnswers, sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
     """[H, n, T_k]: scores of some queries of one sample, and who sees whom."""
     heads, kv_heads = scores.q.shape[1], scores.k.shape[1]
     q = scores.q[sample][:, rows].to(scores.dtype) * scores.scale  # [H, n, d]
-    stop = max((it.stop for it in scores.seen.ranges(sample, rows)), default=0) or 1
-    stop = min(scores.k.shape[2], -(-stop // _WHOLE) * _WHOLE)
+    stop = min(scores.k.shape[2], -(-max(1, answers.stop(sample, rows)) // _WHOLE) * _WHOLE)
     k = scores.k[sample, :, :stop].to(scores.dtype)  # [H_kv, stop, d]
     grouped = q.reshape(kv_heads, heads // kv_heads * len(rows), -1)
     found = scratch("scores", (*grouped.shape[:2], stop), grouped)
     found = torch.bmm(grouped, k.transpose(1, 2), out=found).view(heads, len(rows), stop)
-    keys = slice(0, stop)
-    added, allowed = scores.seen.added(sample, rows, keys), scores.seen.allowed(sample, rows, keys)
+    added, allowed = answers.shown(sample, rows, slice(0, stop))
     if added is not None:
         found += added
-        allowed = allowed & ~(added <= HIDES)  # the lowest finite number hides as -inf does
     return found, allowed
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from softlookup.live.kept_answers import KeptAnswers
 from softlookup.live.problem import Problem
 from softlookup.live.record import Call
 from softlookup.masks import Mask
@@ -22,7 +23,7 @@ RuleLike: TypeAlias = Mask | Tensor | Mapping[str, "Mask | Tensor | None"] | Non
 class Asked(NamedTuple):
     """What a call is compared with; first_position: where query 0 stands among the keys."""
 
-    rule: SeenKeys | None = None
+    rule: KeptAnswers | None = None
     first_position: int = 0
     not_asked: str = ""
 
@@ -52,9 +53,9 @@ class DeclaredRules:
         return Asked(self._seen(chosen, problem.q_len, shard, problem.device), first)
 
 
-def _seen(rule: Mask | Tensor, q_len: int, shard: Shard, device: torch.device) -> SeenKeys:
+def _seen(rule: Mask | Tensor, q_len: int, shard: Shard, device: torch.device) -> KeptAnswers:
     mask = rule if isinstance(rule, Mask) else Mask.from_tensor(rule.to(device))
-    return SeenKeys.of(mask, q_len, shard.k_total, device=device, shard=shard)
+    return KeptAnswers(SeenKeys.of(mask, q_len, shard.k_total, device=device, shard=shard))
 
 
 def _last_key_seen(problem: Problem) -> bool:

@@ -12,6 +12,7 @@ from torch import nn
 from softlookup.live.across_ranks import reducing
 from softlookup.live.declared import Declare, declared_calls
 from softlookup.live.ear import Asked, Ear
+from softlookup.live.kept_answers import forget
 from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling
 from softlookup.live.outlet import Outlet
@@ -90,6 +91,7 @@ def watch(
     outlet = None if save_to is log_to is show is None else Outlet(save_to=save_to, log_to=log_to, show=show)
     ear = Ear(model, asked)
     with ExitStack() as stack:
+        stack.callback(forget)
         if outlet is not None:
             hand_on(ear, outlet, stack)
         if on_record is not None:

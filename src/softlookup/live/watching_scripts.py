@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from softlookup.live.around import outermost_module
 from softlookup.live.door_files import Door
 from softlookup.live.ear import Asked, Ear
+from softlookup.live.kept_answers import forget
 from softlookup.live.outlet import Outlet
 from softlookup.live.showing_live import LiveView
 from softlookup.live.tap import listening
@@ -71,6 +72,7 @@ def watch_script(
         )
     found = Watched()
     with ExitStack() as stack:
+        stack.callback(forget)
         every = _EveryModel(asked, found, stack, save_to, show)
         stack.enter_context(_as_main(file, args))
         stack.enter_context(listening(every))

@@ -40,14 +40,17 @@ def read_scores(
     *,
     scale: float | None,
     shard: Shard | None = None,
+    seen: SeenKeys | None = None,
 ) -> Scores:
     """Return the problem that q [..., H, T_q, d_head], k [..., H_kv, T_k, d_head] and a mask pose.
 
     Under autocast q and k are rounded to autocast's dtype, as attention rounds them.
+    seen: the mask, where it was read before
 
     Raises: SoftlookupError for a mask that is none or does not fit.
     """
-    seen = read_seen(q, k, mask, shard=shard)
+    if seen is None:
+        seen = read_seen(q, k, mask, shard=shard)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     q, k = as_autocast(q, k)
     return Scores(four_axes(q.detach()), four_axes(k.detach()), seen, factor)

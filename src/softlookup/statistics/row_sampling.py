@@ -7,6 +7,7 @@ the watch, which looks at some queries of every call instead of all of some.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -51,30 +52,35 @@ def rows_of_scores(
     max_score = largest if sinks == 0 else scores[..., :k_len].amax(dim=-1, keepdim=True)
     below = scores.sub_(largest.masked_fill(largest == -math.inf, 0.0)).clamp_(min=_NO_WEIGHT)
     weights = torch.exp(below, out=scratch("weights", below.shape, below))
-    total = weights.sum(dim=-1)
-    share = torch.where(num_visible > 0, 1 / total, 0.0)
-    weights, below, real = weights[..., :k_len], below[..., :k_len], num_visible > 0
-    on_keys = total if sinks == 0 else weights.sum(dim=-1)
-    entropy = (total.log() * on_keys - below.mul_(weights).sum(dim=-1)) * share  # sum of -w log w
-    mean, variance = _position(weights, share)
+    on_sinks, weights, below = weights[..., k_len:], weights[..., :k_len], below[..., :k_len]
+    on_keys, first_moment, second_moment = _sums(weights).unbind(dim=-1)
+    total = on_keys + on_sinks.sum(dim=-1) if sinks else on_keys
+    real, log_total = num_visible > 0, total.log()
+    share = torch.where(real, 1 / total, 0.0)
+    mean = first_moment * share
+    variance = second_moment * share - mean.square() * (2 - on_keys * share)  # sum of w (j - mean)^2
+    entropy = (log_total * on_keys - below.mul_(weights).sum(dim=-1)) * share  # sum of -w log w
     own = positions.clamp(0, k_len - 1).expand(shape)[..., None]
     has_own = (positions >= 0) & (positions < k_len)
-    forbidden = None if rule is None else torch.mul(weights, ~rule, out=below).sum(dim=-1) * share
+    measured = {
+        "lse": (log_total + largest[..., 0]).masked_fill(~real, -math.inf),
+        "entropy_nats": entropy.masked_fill(~real, 0.0),
+        "key_mean": mean,
+        "key_variance": variance.clamp(min=0),
+        "self_mass": weights.gather(-1, own)[..., 0] * share * has_own,
+        "first_mass": weights[..., 0] * share,
+        "row_sum": total * share,
+        "max_score": max_score[..., 0].masked_fill(~real, -math.inf),
+    }
+    if rule is not None:
+        measured["forbidden_mass"] = _weight_on(~rule, weights, allowed[..., :k_len], below) * share
     return Rows(
-        lse=(total.log() + largest[..., 0]).masked_fill(~real, -math.inf),
-        entropy_nats=entropy.masked_fill(~real, 0.0),
-        key_mean=mean,
-        key_variance=variance,
         query_position=positions,
-        self_mass=weights.gather(-1, own)[..., 0] * share * has_own,
-        first_mass=weights[..., 0] * share,
-        row_sum=total * share,
         num_visible=num_visible,
         num_keys=k_len if num_keys is None else num_keys,
         nan_count=nan_count,
         inf_count=inf_count,
-        max_score=max_score[..., 0].masked_fill(~real, -math.inf),
-        forbidden_mass=forbidden,
+        **{name: value.to(scores.dtype) for name, value in measured.items()},
     )
 
 
@@ -86,21 +92,34 @@ def _not_finite(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
     return (scores.isnan() & allowed).sum(dim=-1), (scores.isinf() & allowed).sum(dim=-1)
 
 
-def _position(weights: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """[B, H, n] twice: mean and variance of the position of the key, from weights that add up to 1/share."""
-    k_len = weights.shape[-1]
-    cells = -(-k_len // _CELL)
-    width = min(_CELL, k_len)
-    x = torch.arange(width, dtype=weights.dtype, device=weights.device) - (width - 1) / 2
-    of_cell = torch.stack([torch.ones_like(x), x, x * x], dim=-1)  # [width, 3]
+def _weight_on(keys: Tensor, weights: Tensor, allowed: Tensor, room: Tensor) -> Tensor:
+    """[B, H, n]: the sum of the weights on some keys, in the room of a tensor that is used up."""
+    if not bool((keys & allowed).any()):  # nearly always: the rule is kept
+        return weights.new_zeros(())
+    return torch.mul(weights, keys, out=room).sum(dim=-1)
+
+
+def _sums(weights: Tensor) -> Tensor:
+    """[B, H, n, 3] in float64: the sums of w, w j and w j^2 over the keys j."""
+    k_len, width = weights.shape[-1], min(_CELL, weights.shape[-1])
+    of_cell, of_cells = _positions(k_len, width, weights.dtype, weights.device)
     whole = k_len // width * width
     sums = torch.unflatten(weights[..., :whole], -1, (-1, width)) @ of_cell  # [B, H, n, cells, 3]
     if whole < k_len:
         rest = weights[..., None, whole:] @ of_cell[: k_len - whole]
         sums = torch.cat([sums, rest], dim=-2)
-    mass, first, second = (sums * share[..., None, None]).double().unbind(dim=-1)  # [B, H, n, cells] each
-    middles = torch.arange(cells, dtype=torch.float64, device=weights.device) * width + (width - 1) / 2
-    mean = (mass * middles + first).sum(dim=-1)
-    apart = middles - mean[..., None]
-    variance = (mass * apart**2 + 2 * apart * first + second).sum(dim=-1).clamp(min=0)
-    return mean.to(weights.dtype), variance.to(weights.dtype)
+    return sums.flatten(-2).double() @ of_cells
+
+
+@lru_cache(maxsize=8)
+def _positions(k_len: int, width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What turns weights into sums of each cell, [width, 3], and those into sums of all, [cells * 3, 3].
+
+    With x counted from the middle m of a cell: j = m + x, j^2 = m^2 + 2 m x + x^2.
+    """
+    x = torch.arange(width, dtype=dtype, device=device) - (width - 1) / 2
+    of_cell = torch.stack([torch.ones_like(x), x, x * x], dim=-1)
+    m = torch.arange(-(-k_len // width), dtype=torch.float64, device=device) * width + (width - 1) / 2
+    one, none = torch.ones_like(m), torch.zeros_like(m)
+    rows = [one, m, m * m], [none, one, 2 * m], [none, none, one]
+    return of_cell, torch.stack([torch.stack(row, dim=-1) for row in rows], dim=1).flatten(0, 1)

@@ -38,7 +38,9 @@ def judge(record: Record, past: Past, limits: Limits) -> Iterator[Raised]:
     if record.call.q_len < _FEWEST_KEYS or record.call.k_len < _FEWEST_KEYS:
         return
     share = entropy_share(statistics)[0]
-    collapsed = (share < limits.entropy_fraction) & ~_for_a_reason(statistics)
+    collapsed = share < limits.entropy_fraction
+    if collapsed.any():
+        collapsed &= ~_for_a_reason(statistics)
     before = torch.zeros_like(share, dtype=torch.int64) if layer.collapsed is None else layer.collapsed
     layer.collapsed = torch.where(collapsed, before + 1, 0)
     for head in (layer.collapsed >= limits.patience).nonzero()[:, 0].tolist():
