@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from softlookup.testing.visibility import assert_hides_padding as assert_hides_padding
     from softlookup.testing.visibility import assert_row as assert_row
     from softlookup.training_masks import make_training_masks as make_training_masks
+    from softlookup.viewer import view as view
 
 _HOME = {
     "scaled_dot_product_attention": "attention",
@@ -72,6 +73,7 @@ _HOME = {
     "assert_hides_padding": "testing.visibility",
     "assert_row": "testing.visibility",
     "make_training_masks": "training_masks",
+    "view": "viewer",
 }
 __all__ = [
     "AttendMultiheadAttention",
@@ -102,6 +104,7 @@ __all__ = [
     "register_attention",
     "scaled_dot_product_attention",
     "use_attend",
+    "view",
     "watch",
     "weights_of",
 ]

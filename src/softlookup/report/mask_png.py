@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-
 from softlookup.report.mask_panels import EMPTY, FULL, PARTLY, MaskPanel, MaskPicture
+from softlookup.report.png_file import png_bytes
 
 _GAP, _WIDEST = 12, 384  # pixels: between panels, and of a panel
 _NOTHING, _BLIND = 0, 4
@@ -24,17 +22,7 @@ def png_of(picture: MaskPicture) -> bytes:
     lines = [*empty, *lines, *empty]
     words = f"{picture.heading}; rows are queries, columns are keys, T_q = {picture.q_len}, "
     words = "; ".join([words + f"T_k = {picture.k_len}", *picture.notes()])
-    header = struct.pack(">IIBBBBB", len(lines[0]), len(lines), 8, 3, 0, 0, 0)  # 8 bits, a palette
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        _chunk(name, data)
-        for name, data in (
-            (b"IHDR", header),
-            (b"PLTE", _PALETTE),
-            (b"tEXt", b"Description\0" + words.encode("latin-1", "replace")),
-            (b"IDAT", zlib.compress(b"".join(b"\0" + line for line in lines), 9)),  # 0: no filter
-            (b"IEND", b""),
-        )
-    )
+    return png_bytes(lines, words, _PALETTE)
 
 
 def _pixels(panel: MaskPanel, cell: int) -> list[bytes]:
@@ -45,7 +33,3 @@ def _pixels(panel: MaskPanel, cell: int) -> list[bytes]:
         line += bytes([_BLIND if number in panel.blind else _NOTHING]) * 4
         lines += [line] * (cell - 1) + [bytes([_NOTHING]) * len(line)]
     return lines
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
