@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
-
 import click
 
 from softlookup.console import CLEAN
@@ -29,13 +27,13 @@ def command(context: click.Context, path: str, port: int, tokens: int, host: str
     Exit status: 0 it was ended, 2 the request could not be carried out.
     """
     from softlookup.auditing.loading import loaded_model
+    from softlookup.lab import serving
     from softlookup.lab.app import lab_app
-    from softlookup.lab.serving import LOOPBACK, address_of, bound_socket, keys_for, require_server, serve
     from softlookup.lab.session import Session
 
-    require_server()
-    bound = bound_socket(host, port)
-    if host not in LOOPBACK:
+    serving.require_server()
+    bound = serving.bound_socket(host, port)
+    if host not in serving.LOOPBACK:
         click.echo(
             f"warning: --host {host} opens this lab to other machines. Whoever has the address below can run "
             "this model on texts of theirs, and it travels unencrypted.",
@@ -43,16 +41,16 @@ def command(context: click.Context, path: str, port: int, tokens: int, host: str
         )
     click.echo(f"loading {path} ...", err=True)
     session = Session(loaded_model(path), path, most_tokens=tokens)
-    keys = keys_for(host)
-    address = address_of(bound, host, keys)
+    keys = serving.keys_for(host)
+    address = serving.address_of(bound, host, keys)
 
     def ready() -> None:
         click.echo(f"{session.name} is open at\n\n  {address}\n\nCtrl+C ends it.")
         if opens:
-            webbrowser.open(address)
+            serving.open_in_browser(address)
 
     try:
-        serve(lab_app(session, keys), bound, ready)
+        serving.serve(lab_app(session, keys), bound, ready)
     finally:
         session.close()
     context.exit(CLEAN)

@@ -11,6 +11,7 @@ from typing import Any
 
 from softlookup.lab.asked import Asked
 from softlookup.lab.readings import Reading
+from softlookup.lab.texts import Texts
 from softlookup.terms import SoftlookupError
 
 MOST_CHANGES = 32
@@ -59,17 +60,43 @@ class Change:
         return [it.reading for it in self.arguments.values() if isinstance(it, FromReading)]
 
 
-Find = Callable[[Asked, str], Reading]
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What changes are read in. reading: the text;  find: another text, by its number in a field"""
+
+    reading: Reading
+    texts: Texts
+    find: Callable[[Asked, str], Reading]
 
 
-def read_changes(asked: list[Asked], reading: Reading, find: Find) -> list[Change]:
+@dataclass(frozen=True)
+class Changes:
+    """All that is changed in one run: tokens of what the model is given, and steps of its attention."""
+
+    tokens: tuple[Change, ...]
+    steps: tuple[Change, ...]
+
+    def written(self) -> list[str]:
+        """Return the calls as Python."""
+        return [it.written() for it in (*self.tokens, *self.steps)]
+
+    def given(self, unchanged: Any) -> Any:
+        """Return what the changed run is given."""
+        from softlookup.experiments import change_token
+
+        for it in self.tokens:
+            unchanged = change_token(unchanged, **it.arguments)
+        return unchanged
+
+
+def read_changes(asked: list[Asked], setting: Setting) -> Changes:
     """Return the changes that the page asks for.
 
-    reading: the text they are made in;  find: another text, by its number in a field
-
-    Raises: SoftlookupError for an unknown kind, layer, head or position.
+    Raises: SoftlookupError for an unknown kind, layer, head, position or token.
     """
-    return [KINDS[it.word("kind", list(KINDS))](it, reading, find) for it in asked]
+    found = [KINDS[it.word("kind", list(KINDS))](it, setting) for it in asked]
+    tokens = tuple(it for it in found if it.function == "change_token")
+    return Changes(tokens, tuple(it for it in found if it.function != "change_token"))
 
 
 def _where(asked: Asked, reading: Reading) -> dict[str, Any]:
@@ -87,43 +114,44 @@ def _longest(reading: Reading) -> int:
     return max(it.call.k_len for it in reading.calls)
 
 
-def _remove_source(asked: Asked, reading: Reading, find: Find) -> Change:
-    where = _where(asked, reading)
+def _remove_source(asked: Asked, setting: Setting) -> Change:
+    reading = setting.reading
+    key = asked.whole("key", _longest(reading) - 1)
     query = asked.whole_or_all("query", _longest(reading) - 1)
     rows = {} if query is None else {"query": query}
-    return Change("remove_source", {"source": asked.whole("key", _longest(reading) - 1), **where, **rows})
+    return Change("remove_source", {"position": key, **_where(asked, reading), **rows})
 
 
-def _freeze_map(asked: Asked, reading: Reading, find: Find) -> Change:
-    other = find(asked, "from")
-    _same_length(other, reading)
-    return Change("freeze_map", {"recording": FromReading(other), **_where(asked, reading)})
+def _freeze_map(asked: Asked, setting: Setting) -> Change:
+    other = setting.find(asked, "from")
+    _same_length(other, setting.reading)
+    return Change("freeze_map", {"recording": FromReading(other), **_where(asked, setting.reading)})
 
 
-def _replace_map(asked: Asked, reading: Reading, find: Find) -> Change:
-    return Change(MAPS[asked.word("by", list(MAPS))], _where(asked, reading))
+def _replace_map(asked: Asked, setting: Setting) -> Change:
+    return Change(MAPS[asked.word("by", list(MAPS))], _where(asked, setting.reading))
 
 
-def _ablate(asked: Asked, reading: Reading, find: Find) -> Change:
-    how = asked.word("how", ("zero", "mean", "resample"))
+def _ablate(asked: Asked, setting: Setting) -> Change:
+    how, where = asked.word("how", ("zero", "mean", "resample")), _where(asked, setting.reading)
     if how == "zero":
-        return Change("ablate", _where(asked, reading))
-    other = find(asked, "from")
+        return Change("ablate", where)
+    other = setting.find(asked, "from")
     if how == "resample":
-        _same_length(other, reading)
-    return Change("ablate", {**_where(asked, reading), "how": how, "reference": FromReading(other)})
+        _same_length(other, setting.reading)
+    return Change("ablate", {**where, "how": how, "reference": FromReading(other)})
 
 
-def _scale_logits(asked: Asked, reading: Reading, find: Find) -> Change:
-    return Change("scale_logits", {"factor": asked.number("factor", -100, 100), **_where(asked, reading)})
+def _scale_logits(asked: Asked, setting: Setting) -> Change:
+    factor = asked.number("factor", -100, 100)
+    return Change("scale_logits", {"factor": factor, **_where(asked, setting.reading)})
 
 
-def _change_token(asked: Asked, reading: Reading, find: Find) -> Change:
-    ids = reading.encoded.ids
-    return Change(
-        "change_token",
-        {"position": asked.whole("position", len(ids) - 1), "token": asked.whole("token", 10_000_000)},
-    )
+def _change_token(asked: Asked, setting: Setting) -> Change:
+    encoded = setting.reading.encoded.source or setting.reading.encoded
+    position = asked.whole("position", len(encoded.ids) - 1)
+    token = setting.texts.single(asked.text("text", 100), instead_of=encoded.tokens[position])
+    return Change("change_token", {"position": position, "token": token})
 
 
 def _same_length(other: Reading, reading: Reading) -> None:
@@ -136,7 +164,7 @@ def _same_length(other: Reading, reading: Reading) -> None:
         )
 
 
-KINDS: Mapping[str, Callable[[Asked, Reading, Find], Change]] = {
+KINDS: Mapping[str, Callable[[Asked, Setting], Change]] = {
     "remove_source": _remove_source,
     "freeze_map": _freeze_map,
     "replace_map": _replace_map,

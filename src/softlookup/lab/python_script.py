@@ -9,12 +9,11 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from softlookup.lab.changes import Change
+from softlookup.lab.changes import Changes
 from softlookup.lab.outcomes import Outcome
 from softlookup.lab.readings import Reading
 from softlookup.lab.texts import Texts
-
-_WIDEST = 100
+from softlookup.lab.verdicts import Place, metric_written
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,51 +38,67 @@ class Script:
             """,
         )
 
-    def comparison(self, changes: list[Change], at: int) -> str:
+    def comparison(self, changes: Changes, at: int) -> str:
         """Return the script that runs the model with and without changes, and prints the difference."""
-        names = sorted({"intervene", *(it.function for it in changes)})
-        others = {it.number: it for change in changes for it in change.readings()}
+        every = (*changes.tokens, *changes.steps)
+        names = sorted({"intervene", *(it.function for it in every)})
+        others = {it.number: it for change in every for it in change.readings()}
         imports = [f"from softlookup.experiments import {', '.join(names)}"]
         if others:
             imports.append("from softlookup.recording import record_attention")
-        recorded = [line for it in others.values() for line in self._recorded(it)]
-        made = "".join(f"    {it.written()},\n" for it in changes)
         outcome = self.reading_of.outcome
         body = [
-            *recorded,
-            f"changes = [\n{made}]\n",
+            *(line for it in others.values() for line in self._recorded(it)),
+            *self._changed_inputs(changes),
+            "changes = [",
+            *(f"    {it.written()}," for it in changes.steps),
+            "]",
+            "",
             "with torch.no_grad():",
             f"    output = model({self._call})",
             f"    before = {_values(outcome, at)}",
             "    with intervene(model, *changes):",
-            f"        output = model({self._call})",
+            f"        output = model({self._changed_call if changes.tokens else self._call})",
             f"    after = {_values(outcome, at)}",
             "",
-            textwrap.dedent(_COMPARED_STATES if outcome.kind == "states" else _COMPARED_LOGITS),
+            _COMPARED_STATES if outcome.kind == "states" else _COMPARED_LOGITS + self._likeliest(outcome),
         ]
-        if outcome.kind != "states":
-            name = "repr(tokenizer.decode([it]))" if self._tokenizer and outcome.kind == "tokens" else "it"
-            body.append(_LIKELIEST.replace("NAME", name))
         return self._script("a run that was changed, beside the unchanged one", imports, "\n".join(body))
 
-    def verdict(self, layer: str, head: int, query: int, at: int) -> str:
-        """Return the script that asks whether the weights of a query tell which keys matter."""
-        from softlookup.lab.verdicts import metric_written
+    def _changed_inputs(self, changes: Changes) -> list[str]:
+        """Return lines that change tokens, one after another."""
+        by_name = bool(self.reading_of.encoded.kwargs)
+        lines, before = [], "dict(inputs)" if by_name else "ids"
+        for it in changes.tokens:
+            position, token = it.arguments["position"], it.arguments["token"]
+            lines.append(
+                f"changed = change_token({before}, {position}, {token})  # {self.texts.token(token)!a}"
+            )
+            before = "changed"
+        return [*lines, ""] if lines else []
 
-        outcome = self.reading_of.outcome
-        imports = ["from softlookup.experiments import faithfulness", *metric_written(outcome, at)[0]]
-        given = "inputs" if self.reading_of.encoded.kwargs else "(ids,)"
+    def _likeliest(self, outcome: Outcome) -> str:
+        tokens = self._tokenizer and outcome.kind == "tokens"
+        return _LIKELIEST.replace("NAME", "repr(tokenizer.decode([it]))" if tokens else "it")
+
+    def verdict(self, row: Place) -> str:
+        """Return the script that asks whether the weights of a query tell which keys matter."""
+        metric, made = metric_written(self.reading_of.outcome, row.at)
+        given = "dict(inputs)" if self.reading_of.encoded.kwargs else "(ids,)"
         return self._script(
             "whether the weights of a query tell which keys matter",
-            imports,
+            [
+                "from softlookup.experiments import faithfulness",
+                f"from softlookup.experiments.metrics import {metric}",
+            ],
             f"""\
             verdict = faithfulness(
                 model,
                 [{given}],
-                layer={layer!r},
-                head={head},
-                query={query},
-                metric={metric_written(outcome, at)[1]},
+                layer={row.layer!r},
+                head={row.head},
+                query={row.query},
+                metric={made},
             )
             print(verdict)
             """,
@@ -96,6 +111,10 @@ class Script:
     @property
     def _call(self) -> str:
         return "**inputs" if self.reading_of.encoded.kwargs else "ids"
+
+    @property
+    def _changed_call(self) -> str:
+        return "**changed" if self.reading_of.encoded.kwargs else "changed"
 
     def _script(self, what: str, imports: list[str], body: str) -> str:
         reading = self.reading_of

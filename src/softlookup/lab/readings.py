@@ -92,8 +92,7 @@ def map_facts(call: RecordedCall, head: int) -> dict[str, Any]:
 
 def _layer_facts(reading: Reading, recorded: RecordedCall, texts: Texts) -> dict[str, Any]:
     call = recorded.call
-    a, b = min(SMALL, call.q_len), min(SMALL, call.k_len)
-    pooled = recorded.pooled(a, b).clamp(0, 1)
+    pooled = recorded.pooled(min(SMALL, call.q_len), min(SMALL, call.k_len)).clamp(0, 1)
     codes = (pooled.sqrt() * _SMALL_STEPS).round().to(torch.int32)
     queries, keys = reading.tokens_of(recorded, texts)
     return {
@@ -102,7 +101,7 @@ def _layer_facts(reading: Reading, recorded: RecordedCall, texts: Texts) -> dict
         "kind": call.kind,
         "heads": call.num_heads,
         "size": [call.q_len, call.k_len],
-        "cells": [a, b],
+        "cells": list(pooled.shape[1:]),
         "codes": _base64(codes, bytes_each=1),
         "queries_are": "tokens" if queries is reading.encoded else "source",
         "keys_are": "tokens" if keys is reading.encoded else "source",

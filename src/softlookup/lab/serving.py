@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import html
 import importlib.util
 import socket
+import tempfile
+import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from softlookup.lab.guarding import Keys
@@ -61,6 +66,14 @@ def address_of(bound: socket.socket, host: str, keys: Keys) -> str:
     shown = "127.0.0.1" if host in _ANY else host
     shown = f"[{shown}]" if ":" in shown else shown
     return f"http://{shown}:{bound.getsockname()[1]}/?token={keys.token}"
+
+
+def open_in_browser(address: str) -> None:
+    """Open a browser by a file that only this user can read: its command line would show the token to all."""
+    with tempfile.NamedTemporaryFile("w", suffix=".html", delete=False, encoding="utf-8") as file:
+        file.write(f'<meta http-equiv="refresh" content="0;url={html.escape(address)}">')
+    webbrowser.open(Path(file.name).as_uri())
+    atexit.register(Path(file.name).unlink, missing_ok=True)
 
 
 def serve(app: Any, bound: socket.socket, ready: Callable[[], None]) -> None:

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from softlookup.lab.asked import Asked
-from softlookup.lab.changes import MOST_CHANGES, Change, read_changes
+from softlookup.lab.changes import MOST_CHANGES, Changes, Setting, read_changes
 from softlookup.lab.jobs import Jobs, Progress, Work
 from softlookup.lab.outcomes import MEANS, compared, outcome_of
 from softlookup.lab.python_script import Script
 from softlookup.lab.readings import Reading, facts_of, map_facts, top_of
 from softlookup.lab.texts import MOST_CHARACTERS, texts_for
-from softlookup.lab.verdicts import verdict_facts
+from softlookup.lab.verdicts import Place, verdict_on_place
 from softlookup.terms import SoftlookupError
 from softlookup.viewer.colours import as_hex, difference_colours, weight_colours
 from softlookup.viewer.token_text import shown
@@ -52,7 +52,8 @@ class Session:
     @property
     def name(self) -> str:
         """What the page calls the model."""
-        return Path(self.path).name or self.path
+        place = Path(self.path)
+        return f"{place.parent.name}/{place.name}" if place.is_dir() and place.parent.name else place.name
 
     def about(self) -> dict[str, Any]:
         """Return what the page needs to know before a text is read."""
@@ -100,12 +101,10 @@ class Session:
         text, target = asked.text("text", MOST_CHARACTERS), asked.text("target", MOST_CHARACTERS, "")
 
         def work(progress: Progress) -> dict[str, Any]:
-            from softlookup.recording import record_attention
-
             progress.said("reading the text")
             encoded = self.texts.encode(text, target)
             progress.said("running the model")
-            recording = record_attention(self.model, *encoded.args, **encoded.kwargs)
+            recording = self._recorded(encoded.given)
             self._numbers += 1
             outcome = outcome_of(self.model, recording.output)
             reading = Reading(self._numbers, text, target, encoded, recording, outcome)
@@ -142,7 +141,8 @@ class Session:
 
     def _compare(self, asked: Asked) -> Work:
         reading, at = self._measured_at(asked)
-        changes = read_changes(asked.objects("changes", MOST_CHANGES), reading, self._found)
+        setting = Setting(reading, self.texts, self._found)
+        changes = read_changes(asked.objects("changes", MOST_CHANGES), setting)
 
         def work(progress: Progress) -> dict[str, Any]:
             progress.said("running the changed model")
@@ -152,27 +152,35 @@ class Session:
             name = self.texts.class_name if reading.outcome.kind == "classes" else self._shown_token
             found = compared(reading.outcome, outcome_of(self.model, recording.output), at, name)
             script = Script(self.path, self.texts, reading).comparison(changes, at)
-            return found | {"changes": [repr(it.made()) for it in changes], "python": script}
+            return found | {"changes": changes.written(), "python": script}
 
         return work
 
-    def _changed_run(self, reading: Reading, changes: list[Change]) -> Recording:
+    def _changed_run(self, reading: Reading, changes: Changes) -> Recording:
+        given = changes.given(reading.encoded.given)
+        return self._recorded(given, *[it.made() for it in changes.steps])
+
+    def _recorded(self, given: Any, *steps: Any) -> Recording:
+        """Run the model; the unchanged one without torch's fast paths too, so that only changes differ."""
         from softlookup.experiments import intervene
         from softlookup.recording import record_attention
 
-        with torch.no_grad(), intervene(self.model, *[it.made() for it in changes]):
-            return record_attention(self.model, *reading.encoded.args, **reading.encoded.kwargs)
+        with torch.no_grad(), intervene(self.model, *steps):
+            if isinstance(given, dict):
+                return record_attention(self.model, **given)
+            return record_attention(self.model, *given)
 
     def _verdict(self, asked: Asked) -> Work:
         reading, at = self._measured_at(asked)
         place = asked.whole("place", len(reading.calls) - 1)
         call = reading.calls[place].call
         head, query = asked.whole("head", call.num_heads - 1), asked.whole("query", call.q_len - 1)
+        row = Place(call.layer, head, query, at)
 
         def work(progress: Progress) -> dict[str, Any]:
-            facts = verdict_facts(self.model, reading, (call.layer, head, query, at), progress)
-            script = Script(self.path, self.texts, reading).verdict(call.layer, head, query, at)
-            return facts | {"python": script}
+            progress.said("asking what each key does")
+            facts = verdict_on_place(self.model, reading, row, progress)
+            return facts | {"python": Script(self.path, self.texts, reading).verdict(row)}
 
         return work
 

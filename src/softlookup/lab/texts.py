@@ -93,6 +93,30 @@ class Texts:
             self.tokenizer.convert_ids_to_tokens(number)
         )
 
+    def single(self, text: str, instead_of: str) -> int:
+        """Return the id of a text that is one token.
+
+        instead_of: the token that it shall stand for; where that begins with a space, so may this
+
+        Raises: SoftlookupError for a text that is several tokens, or none.
+        """
+        if self.tokenizer is None:
+            ids: tuple[int, ...] = self._typed(text)
+        else:
+            spaced = [f" {text}"] if instead_of.startswith(" ") and not text.startswith(" ") else []
+            tried = [
+                tuple(self.tokenizer(it, add_special_tokens=False)["input_ids"]) for it in [*spaced, text]
+            ]
+            ids = next((it for it in tried if len(it) == 1), tried[0])
+        if len(ids) != 1:
+            raise SoftlookupError(
+                "lab: a token is replaced by one token.",
+                expected="a text that this tokenizer reads as one token",
+                got=" | ".join(self.token(it) for it in ids[:8]) or "no token",
+                hint="edit the text above for anything longer",
+            )
+        return ids[0]
+
     def class_name(self, number: int) -> str:
         """Return what a class is called, by the config of the model."""
         names = getattr(getattr(self.model, "config", None), "id2label", None) or {}

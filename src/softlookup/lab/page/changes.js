@@ -12,6 +12,7 @@ const KINDS = [
   ["replace its map: previous token", { kind: "replace_map", by: "previous token" }],
   ["replace its map: permuted", { kind: "replace_map", by: "permuted" }],
   ["scale its logits", { kind: "scale_logits", factor: 0.5 }],
+  ["change a token of the text", { kind: "change_token", text: "" }],
 ];
 
 const WORDS = {
@@ -40,6 +41,7 @@ export class ChangeList {
     const known = new Set([...earlier, reading].map((it) => it.reading));
     const layers = new Map(reading.layers.map((it) => [it.layer, it]));
     this.list = this.list.filter((it) => {
+      if (it.kind === "change_token") return it.position < this.text().length;
       const layer = layers.get(it.layer);
       const fits = !("key" in it) || (layer && it.key < layer.size[1] && it.query < layer.size[0]);
       return fits && (it.layer === "*" || layer) && (it.from === undefined || known.has(it.from));
@@ -53,8 +55,19 @@ export class ChangeList {
   add() {
     const { earlier: _, ...fields } = KINDS[byId("add-kind").value][1];
     if (fields.from === null) fields.from = (this.earlier.at(-1) ?? this.reading).reading;
-    this.list.push({ ...fields, layer: this.here.layer, head: this.here.head, scope: "head" });
-    this.changed();
+    if (fields.kind === "change_token") {
+      this.list.push({ ...fields, position: Math.min(this.here.query, this.text().length - 1) });
+      this.show();
+      byId("changes").lastChild.querySelector("input").focus();
+    } else {
+      this.list.push({ ...fields, layer: this.here.layer, head: this.here.head, scope: "head" });
+      this.changed();
+    }
+  }
+
+  /** The tokens that can be changed: those of what an encoder reads, where there is one. */
+  text() {
+    return (this.reading.source ?? this.reading.tokens).text;
   }
 
   /** Remove a key from the row of a query, or take the change back. */
@@ -80,6 +93,7 @@ export class ChangeList {
   places() {
     const layers = this.reading.layers.map((it) => it.layer);
     return this.list.flatMap((it) => {
+      if (it.kind === "change_token") return [];
       if (it.scope === "all") return layers.map((layer) => ({ layer, head: null }));
       return [{ layer: it.layer, head: it.scope === "layer" ? null : it.head }];
     });
@@ -87,7 +101,9 @@ export class ChangeList {
 
   /** What the lab is asked for. */
   asked() {
-    return this.list.map(({ scope, ...it }) => {
+    const said = this.list.filter((it) => it.kind !== "change_token" || it.text);
+    return said.map(({ scope, ...it }) => {
+      if (it.kind === "change_token") return it;
       const fields = { ...it, layer: scope === "all" ? "*" : it.layer };
       if (scope === "layer" || scope === "all") fields.head = null;
       if (scope !== "row") delete fields.query;
@@ -105,6 +121,7 @@ export class ChangeList {
       { type: "button", class: "drop", "aria-label": "Take this change back", title: "Take it back", onclick: () => this.drop(i) },
       "×",
     );
+    if (it.kind === "change_token") return make("li", {}, make("div", { class: "buttons" }, ...this.token(it), drop));
     const parts = [this.words(it), this.scopes(it)];
     if (it.from !== undefined) parts.push(this.texts(it));
     if (it.kind === "scale_logits") parts.push(this.factor(it));
@@ -123,6 +140,25 @@ export class ChangeList {
       what.append(WORDS[it.kind] + (it.how ? `: ${it.how}` : ""));
     }
     return what;
+  }
+
+  /** Which token of the text becomes which other one. */
+  token(it) {
+    const position = make(
+      "select", { "aria-label": "Which token" },
+      ...this.text().map((text, i) => make("option", { value: i }, `${i} ${cutToken(text, 16)}`)),
+    );
+    position.value = it.position;
+    position.onchange = () => {
+      it.position = Number(position.value);
+      this.changed();
+    };
+    const text = make("input", { type: "text", value: it.text, maxLength: 100, size: 10, dir: "auto", "aria-label": "Becomes" });
+    text.onchange = () => {
+      it.text = text.value;
+      this.changed();
+    };
+    return [make("span", { class: "what" }, "token"), position, "becomes", text];
   }
 
   scopes(it) {

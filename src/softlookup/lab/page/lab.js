@@ -2,7 +2,7 @@
 
 import { ask, Cancelled, start, takeToken } from "./asking.js";
 import { ChangeList } from "./changes.js";
-import { byId, cutToken, figure, make, token } from "./elements.js";
+import { byId, cutToken, figure, make, token, weight } from "./elements.js";
 import { HeadGrid } from "./heads.js";
 import { Colours, difference, LargeMap, readMap } from "./maps.js";
 import { Results, showOutcome, showVerdict } from "./results.js";
@@ -101,7 +101,7 @@ async function choose(place, head) {
   Object.assign(state, { place, head, maps: {} });
   state.query = Math.min(state.query, layer().size[0] - 1);
   grid.mark(place, head);
-  changes.here = { layer: layer().layer, head };
+  changes.here = { layer: layer().layer, head, query: state.query };
   const maps = {};
   for (const which of state.changedRun ? ["unchanged", "changed"] : ["unchanged"]) {
     const facts = await work({ do: "map", reading: state.reading.reading, place, head, which });
@@ -166,7 +166,7 @@ function showRow(map, which) {
 
 function keyChip(i, value, blocked, removed, which) {
   const facts = keys();
-  const number = blocked ? "hidden" : which === "difference" && value > 0 ? `+${figure(value)}` : figure(value);
+  const number = blocked ? "hidden" : which === "difference" && value >= 0.0005 ? `+${weight(value)}` : weight(value);
   const special = facts.special.includes(i) ? " special" : "";
   const chip = make(
     "button",
@@ -261,6 +261,7 @@ function listenToMap() {
   const canvas = byId("map");
   const at = (query) => {
     state.query = Math.max(0, Math.min(state.shown.rows - 1, query));
+    changes.here.query = state.query;
     showVerdictButton();
     showMap();
   };

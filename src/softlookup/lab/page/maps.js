@@ -69,9 +69,11 @@ export class Colours {
     return `rgb(${red} ${green} ${blue})`;
   }
 
-  /** Black or white, whichever can be read on a colour. */
-  ink([red, green, blue]) {
-    return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#10131a" : "#ffffff";
+  /** Black or white, whichever stands out more on a colour. */
+  ink(colour) {
+    const [red, green, blue] = [...colour].map((it) => (it / 255) ** 2.2);
+    const light = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    return light + 0.05 > 0.05 * Math.sqrt(21) ? "#000000" : "#ffffff"; // where both contrasts are equal
   }
 }
 
@@ -102,16 +104,16 @@ export class LargeMap {
   /** map: of readMap; shown: {difference, query, key, removed: Set of keys, queries, keys: tokens}. */
   draw(map, shown, width) {
     this.map = map;
-    const cell = Math.min(LARGEST, (width - 8) / map.columns);
-    const labelled = Math.min(LARGEST, (width - 120) / map.columns);
-    this.labels = labelled >= SMALLEST_LABELLED;
-    this.cell = this.labels ? Math.floor(labelled) : Math.max(1, cell >= 3 ? Math.floor(cell) : cell);
-    this.font = `${Math.min(13, Math.max(10, this.cell - 3))}px system-ui, sans-serif`;
     const context = this.canvas.getContext("2d");
+    this.font = "12px system-ui, sans-serif";
     context.font = this.font;
-    const longest = (texts) => Math.max(...texts.map((it) => context.measureText(cutToken(it)).width));
-    this.left = this.labels ? Math.min(112, Math.ceil(longest(shown.queries)) + 10) : 4;
-    this.top = this.labels ? Math.min(112, Math.ceil(longest(shown.keys)) + 10) : 4;
+    const longest = (texts) => Math.min(100, Math.max(...texts.map((it) => context.measureText(cutToken(it)).width)));
+    const left = Math.ceil(longest(shown.queries)) + 10;
+    this.labels = (width - left - 4) / map.columns >= SMALLEST_LABELLED;
+    this.left = this.labels ? left : 4;
+    this.top = this.labels ? Math.ceil(longest(shown.keys)) + 12 : 4;
+    const cell = Math.min(LARGEST, (width - this.left - 4) / map.columns);
+    this.cell = cell >= 3 ? Math.floor(cell) : Math.max(1, cell);
     const wide = Math.ceil(this.left + this.cell * map.columns + 4);
     const high = Math.ceil(this.top + this.cell * map.rows + 4);
     const density = window.devicePixelRatio || 1;
@@ -158,7 +160,7 @@ export class LargeMap {
     context.textAlign = "left";
     shown.keys.forEach((text, i) => {
       context.save();
-      context.translate(this.left + (i + 0.5) * this.cell, this.top - 5);
+      context.translate(this.left + (i + 0.5) * this.cell, this.top - 6);
       context.rotate(-Math.PI / 2);
       context.fillStyle = shown.removed.has(i) || i === shown.key ? ink : faint;
       context.fillText(cutToken(text), 0, 0, this.top - 6);

@@ -88,15 +88,45 @@ function list(pairs) {
 
 const WORD_CLASS = { faithful: "good", misleading: "bad" };
 
-/** Show the faithfulness verdict. */
-export function showVerdict(element, found) {
-  const rows = found.variants.map((it) => make("tr", {}, ...it.map((cell, i) => make(i ? "td" : "th", i ? { class: "number" } : { scope: "row" }, cell))));
+/** Show the faithfulness verdict; keys: tokens of the keys. */
+export function showVerdict(element, found, keys) {
   element.replaceChildren(
     make("p", {}, make("span", { class: `word ${WORD_CLASS[found.word] ?? "doubt"}` }, found.word)),
-    make("p", {}, found.words),
+    make("p", {}, found.words, "."),
+    make("p", { class: "small faint" }, `Measured: ${found.metric}.`),
+    keyTable(found, keys),
+    variantTable(found),
     list(found.numbers),
-    make("table", {}, make("thead", {}, make("tr", {}, ...found.heads.map((it) => make("th", { scope: "col" }, it)))), make("tbody", {}, ...rows)),
   );
+}
+
+/** Weight of each key beside what removing it does. */
+function keyTable(found, keys) {
+  const most = Math.max(...found.keys.flatMap((it) => [it.hidden, it.silenced]), 1e-12);
+  const cell = (value, share, kind) => make("td", {}, make("span", { class: "number" }, figure(value)), bar(Math.min(1, share), kind));
+  const rows = found.keys.map((it) => {
+    const names = it.keys.map((key) => [`${key} `, token(keys.text[key] ?? "")]);
+    const name = make("td", {}, ...names.flatMap((one, i) => (i ? [", ", ...one] : one)));
+    return make(
+      "tr", {}, name, cell(it.weight, it.weight, ""), cell(it.hidden, it.hidden / most, "after"),
+      cell(it.silenced, it.silenced / most, "after"),
+    );
+  });
+  const drawn = table("Each key: its weight, and what its removal does", ["key", "weight", "hidden", "silenced"], rows);
+  const note = "Hidden: before the softmax, so that the others share its weight. Silenced: the others keep theirs.";
+  const left = found.left_out ? ` ${found.left_out} light keys were left out.` : "";
+  return make("details", { open: found.keys.length <= 16 }, make("summary", {}, "Key by key"), drawn, make("p", { class: "small faint" }, note + left));
+}
+
+function variantTable(found) {
+  const heads = ["rank correlation with the effect, by", "hidden", "silenced"];
+  const rows = found.variants.map(([name, hidden, silenced, why]) =>
+    make(
+      "tr", {}, make("th", { scope: "row", title: why }, name),
+      make("td", { class: "number" }, hidden), make("td", { class: "number" }, silenced),
+    ),
+  );
+  return make("table", { class: "variants" }, make("thead", {}, make("tr", {}, ...heads.map((it) => make("th", { scope: "col" }, it)))), make("tbody", {}, ...rows));
 }
 
 /** The results of this visit, each with its Python. */
