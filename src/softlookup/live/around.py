@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 #: Arguments of a layer's forward that hold another sequence.
 _OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "memory", "context", "encoder_output", "mem")
@@ -48,7 +48,13 @@ class Around:
         if isinstance(self.layer, nn.MultiheadAttention):
             q, k = self.value("query"), self.value("key")
             return q is not None and k is not None and q.data_ptr() != k.data_ptr()
-        return any(self.value(name) is not None for name in _OTHER_SEQUENCE)
+        first = self._first_argument()
+        return any((it := self.value(name)) is not None and it is not first for name in _OTHER_SEQUENCE)
+
+    def _first_argument(self) -> Tensor | None:
+        """What the layer's forward was given first: its queries. A memory that is the same is no other one."""
+        given = self.variables[-1] if self.variables else {}
+        return next((it for it in given.values() if isinstance(it, Tensor)), None)
 
 
 def layer_around(paths: Mapping[int, str]) -> Around | None:

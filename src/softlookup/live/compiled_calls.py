@@ -7,7 +7,9 @@ model is known to the compiler alone, and asked of it once, while it traces.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -85,16 +87,26 @@ def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], place: int, name: 
 @torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def _site(door: str) -> int:
     """Return a number for the call that is being traced; the compiler runs this and keeps the number."""
-    from torch._dynamo.symbolic_convert import InstructionTranslator
-
-    modules: list[int] = []
-    translator: Any = InstructionTranslator.current_tx()
-    while translator is not None:
-        stack = getattr(translator, "nn_module_stack", None) or {}
-        modules[:0] = [number for key in stack if (number := _id(key)) is not None and number not in modules]
-        translator = getattr(translator, "parent", None)
+    modules = [number for key in _modules_around() if (number := _id(key)) is not None]
     _sites.append((door, tuple(modules)))
     return len(_sites) - 1
+
+
+def _modules_around() -> Sequence[Any]:
+    """The compiler's keys of the modules around what it traces now, the innermost last.
+
+    Each function that it follows has a translator of its own, which begins with the modules of its caller's;
+    the innermost is nearest on the stack.
+    """
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        translator = frame.f_locals.get("self")
+        if isinstance(translator, InstructionTranslatorBase):
+            return tuple(translator.nn_module_stack)
+        frame = frame.f_back
+    return ()
 
 
 @functools.lru_cache(maxsize=4096)

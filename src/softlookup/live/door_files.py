@@ -11,6 +11,7 @@ from typing import Any
 
 from softlookup.live.around import Around
 from softlookup.live.problem import Problem
+from softlookup.live.products import Products, Written
 
 Reader = Callable[[Sequence[Any], Mapping[str, Any], Any, "Around | None"], "Problem | None"]
 
@@ -22,6 +23,8 @@ class Door:
     name: str
     places: tuple[str, ...]
     read: Reader
+    products: Callable[[Sequence[Any], Mapping[str, Any], Around | None], Products] | None = None
+    written: Callable[[Sequence[Any], Mapping[str, Any], Any, Around | None], Written | None] | None = None
 
 
 @lru_cache
@@ -29,4 +32,7 @@ def all_doors() -> tuple[Door, ...]:
     """Return all doors, by name."""
     names = sorted(path.stem for path in (Path(__file__).parent / "doors").glob("[a-z]*.py"))
     files = [import_module(f"softlookup.live.doors.{name}") for name in names]
-    return tuple(Door(name, file.PLACES, file.read) for name, file in zip(names, files, strict=True))
+    return tuple(
+        Door(name, file.PLACES, file.read, getattr(file, "products", None), getattr(file, "written", None))
+        for name, file in zip(names, files, strict=True)
+    )

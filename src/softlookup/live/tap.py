@@ -1,7 +1,7 @@
-"""The only file that patches: functions that compute attention are replaced while somebody listens.
+"""The only file that patches: functions of attention are replaced while somebody listens, or changes answers.
 
 Every function has one replacement for good, so that compiled code is compiled at most twice: with and
-without it. Whoever listens first puts the replacements in place, whoever leaves last takes them out. A name
+without it. Whoever comes first puts the replacements in place, whoever leaves last takes them out. A name
 that somebody else has replaced in the meantime is left to them: ours below theirs does nothing then.
 """
 
@@ -21,9 +21,11 @@ from torch import Tensor
 
 from softlookup.live.compiled_calls import hand_over, tell
 from softlookup.live.door_files import Door, all_doors
+from softlookup.live.followed_weights import as_plain
 
 _lock = threading.RLock()
 _listening: list[Listener] = []  # changed as a whole: other threads may be going through it
+_changing: list[Changer] = []  # the same
 _in_place: list[Replacement] = []
 _inside = threading.local()
 
@@ -41,6 +43,21 @@ class Listener(Protocol):
         self, door: str, modules: tuple[int, ...], given: Mapping[str, Any], output: Tensor
     ) -> None:
         """The same for compiled code, where the compiler knows the ids of the modules around a call."""
+
+
+class Changer(Protocol):
+    """Who may put another answer in the place of what a call found."""
+
+    def changed(
+        self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any
+    ) -> tuple[Any, Door]:
+        """Return what the caller gets, and the door by which others read the call as it was answered.
+
+        What it raises reaches the caller: a request that cannot be carried out must not pass in silence.
+        """
+
+    def met_compiled(self, door: str, modules: tuple[int, ...]) -> None:
+        """Hear that a call was made by compiled code, which nobody can change; may raise."""
 
 
 class Replacement:
@@ -85,14 +102,16 @@ def _standing_for(original: Callable[..., Any], door: Door) -> Callable[..., Any
             output = original(*args, **kwargs)
             hand_over(door.name, args, kwargs, output)
             return output
-        wanting = [it for it in _listening if it.wants()]
-        if not wanting or getattr(_inside, "a_call", False):
+        wanting, answering = [it for it in _listening if it.wants()], tuple(_changing)
+        if not (wanting or answering) or getattr(_inside, "a_call", False):
             return original(*args, **kwargs)
         _inside.a_call = True
         try:
-            output = original(*args, **kwargs)
+            output, seen = original(*args, **kwargs), door
+            for changer in answering:
+                output, seen = changer.changed(seen, args, kwargs, output)
             for listener in wanting:
-                listener.heard(door, args, kwargs, output)
+                listener.heard(seen, args, kwargs, as_plain(output))
         finally:
             _inside.a_call = False
         return output
@@ -130,19 +149,36 @@ def _replacements() -> Iterator[Replacement]:
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Tell a listener of every call of attention in this process, in all threads, while the block runs."""
+    with _in_place_for(_listening, listener):
+        yield
+
+
+@contextmanager
+def changing(changer: Changer) -> Iterator[None]:
+    """Let a changer answer every call of attention in this process, in all threads, while the block runs.
+
+    The call itself is made first. Those who came earlier change it first; listeners hear of it last.
+    """
+    with _in_place_for(_changing, changer):
+        yield
+
+
+@contextmanager
+def _in_place_for(whose: list[Any], who: Any) -> Iterator[None]:
+    """Keep the replacements in place as long as somebody listens or changes."""
     with _lock:
-        if not _listening:
+        if not _listening and not _changing:
             _in_place[:] = list(_replacements())
             for it in _in_place:
                 it.put()
             _swap_names([(it.original, it.in_place) for it in _in_place if it.in_a_module])
-        _listening[:] = [*_listening, listener]
+        whose[:] = [*whose, who]
     try:
         yield
     finally:
         with _lock:
-            _listening[:] = [it for it in _listening if it is not listener]
-            if not _listening:
+            whose[:] = [it for it in whose if it is not who]
+            if not _listening and not _changing:
                 taken = [it for it in reversed(_in_place) if it.take()]
                 _swap_names([(it.in_place, it.original) for it in taken if it.in_a_module])
                 _in_place.clear()
@@ -154,6 +190,8 @@ def listeners() -> tuple[Listener, ...]:
 
 
 def _heard_compiled(door: str, modules: tuple[int, ...], given: dict[str, Any], output: Tensor) -> None:
+    for changer in tuple(_changing):
+        changer.met_compiled(door, modules)
     for listener in listeners():
         listener.heard_compiled(door, modules, given, output)
 

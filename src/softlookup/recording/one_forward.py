@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from softlookup.live.around import Around, layer_around
 from softlookup.live.coverage import Coverage, attention_layers
 from softlookup.live.door_files import Door
+from softlookup.live.followed_weights import Following, Met, as_plain
 from softlookup.live.problem import Problem
 from softlookup.live.record import Call, Kind
-from softlookup.live.tap import listening
+from softlookup.live.tap import changing
 from softlookup.recording.recorded_call import RecordedCall
 from softlookup.terms import SoftlookupError, did_you_mean
 
@@ -64,47 +65,59 @@ class Recording:
         return calls[number]
 
 
-class _Hearing:
+class _Keeping:
     """Keeps every call of one model."""
 
     def __init__(self, model: nn.Module, patterns: Sequence[str]) -> None:
-        inner = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-        self.paths = {id(module): path for path, module in inner.named_modules()}
+        self.paths = {id(module): path for path, module in model.named_modules()}
         self.patterns = patterns
-        self.coverage = Coverage([it for it in attention_layers(inner) if self._wanted(it)])
+        self.coverage = Coverage([it for it in attention_layers(model) if self._wanted(it)])
         self.calls: list[RecordedCall] = []
+        self.following = Following(model)
 
-    def wants(self) -> bool:
-        """See ``Listener``."""
-        return True
-
-    def heard(self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> None:
-        """See ``Listener``."""
+    def changed(
+        self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any
+    ) -> tuple[Any, Door]:
+        """See ``Changer``; only a softmax is answered otherwise: by the same weights, which are followed."""
         around = layer_around(self.paths)
         if around is None or not self._wanted(around.path):
-            return
-        args = (*(_copied(it) for it in args[:3]), *args[3:])
-        kwargs = {name: _copied(it) if name in _NAMES else it for name, it in kwargs.items()}
-        problem = door.read(args, kwargs, output, around)
+            return output, door
+        copies = tuple(_copied(it) for it in args[:3])
+        named = {name: _copied(it) if name in _NAMES else it for name, it in kwargs.items()}
+        problem = door.read((*copies, *args[3:]), named, as_plain(output), around)
         if problem is None or problem.q_len * problem.k_len * problem.batch_size == 0:
-            return
-        values, outputs = _values(problem), _outputs(door, problem)
-        problem = replace(problem, output=None, row_sums=None)  # the weights that the model made are not kept
+            return output, door
+        place = len(self.calls)
         call = self._call(door, problem, around)
         self.coverage.seen[around.path] += 1
+        values, outputs = _values(problem), _outputs(door, problem)
+        problem = replace(problem, output=None, row_sums=None)  # weights that the model made are not kept
         self.calls.append(RecordedCall(call, values, outputs, problem))
+        if door.written is not None:
+            sizes = (call.batch_size, call.num_heads, call.q_len, call.k_len)
+            output, journey = self.following.follow(output, around.layer, sizes)
+            journey.at_values.append(lambda met: self._keep_outputs(place, met))
+        return output, door
 
-    def heard_compiled(
-        self, door: str, modules: tuple[int, ...], given: Mapping[str, Any], output: Tensor
-    ) -> None:
-        """See ``Listener``."""
+    def met_compiled(self, door: str, modules: tuple[int, ...]) -> None:
+        """See ``Changer``."""
         if any(it in self.paths for it in modules):
             raise SoftlookupError(
                 "record_attention: compiled code does not show its calls as a whole.",
-                expected="the model itself",
+                expected="the model as it was written",
                 got="a compiled model, or one that compiles a part of itself",
                 hint='with torch.compiler.set_stance("force_eager"): ...',
             )
+
+    def _keep_outputs(self, place: int, met: Met) -> Tensor:
+        """Keep what heads found where all of them meet the values at once, and only once."""
+        recorded = self.calls[place]
+        call = recorded.call
+        shape = (call.batch_size, call.num_heads, call.q_len, met.outputs.shape[-1])
+        whole = not met.again and len(met.rows) == shape[0] * shape[1] * shape[2]
+        outputs = met.outputs.detach()[met.rows.argsort()].reshape(shape) if whole else None
+        self.calls[place] = replace(recorded, outputs=outputs, values=met.values() if whole else None)
+        return met.outputs
 
     def _wanted(self, path: str) -> bool:
         return any(fnmatch.fnmatchcase(path, it) for it in self.patterns)
@@ -135,8 +148,9 @@ def record_attention(
     args, kwargs: what the model is called with
     layers: patterns of the paths that are kept, e.g. "model.layers.[0-3].*"
 
-    Kept are queries, keys and values, T x d for a head; maps are computed when they are asked for. Of
-    attention that is written by hand, with a softmax, its scores are kept, as the model made them anyway.
+    Kept are queries, keys, values and what the heads found, T x d for a head; maps are computed when they
+    are asked for. Of attention that is written by hand, with a softmax, its scores are kept, as the model
+    made them anyway. Inside ``intervene`` the maps are those that the interventions left.
 
     Raises: SoftlookupError when ``model`` is no module, no call is seen, or its code is compiled.
 
@@ -153,17 +167,18 @@ def record_attention(
             expected="a torch.nn.Module",
             got=type(model).__name__,
         )
-    hearing = _Hearing(model, [layers] if isinstance(layers, str) else list(layers))
-    with torch.no_grad(), listening(hearing):
+    inner = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    keeping = _Keeping(inner, [layers] if isinstance(layers, str) else list(layers))
+    with torch.no_grad(), keeping.following.until_done(), changing(keeping):
         output = model(*args, **kwargs)
-    if not hearing.calls:
+    if not keeping.calls:
         raise SoftlookupError(
             "record_attention: no call of attention was seen.",
             expected=f"calls of layers whose path matches {layers!r}",
-            got=str(hearing.coverage),
-            hint=f"layers: {', '.join(attention_layers(model)) or 'none that says that it is attention'}",
+            got=str(keeping.coverage),
+            hint=f"layers: {', '.join(attention_layers(inner)) or 'none that says that it is attention'}",
         )
-    return Recording(tuple(hearing.calls), output)
+    return Recording(tuple(keeping.calls), output)
 
 
 def _copied(value: Any) -> Any:

@@ -153,4 +153,8 @@ def _visibility(scores: Tensor, allowed: Tensor) -> Tensor:
 
 
 #: What is said of keys at the end that no query sees, and that were left out.
-_NOTHING = {_visible_scores: -math.inf, _shares: 0.0, _visibility: False}
+_NOTHING: dict[Callable[[Tensor, Tensor], Tensor], float] = {
+    _visible_scores: -math.inf,
+    _shares: 0.0,
+    _visibility: False,
+}

@@ -12,6 +12,7 @@ from torch import Tensor
 from softlookup.conventions.tensors import HIDES
 from softlookup.live.around import Around
 from softlookup.live.problem import Problem, from_products
+from softlookup.live.products import Products
 
 PLACES = (
     "torch.nn.attention.flex_attention:flex_attention",
@@ -19,17 +20,29 @@ PLACES = (
 )
 
 
-def read(
-    args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around | None
-) -> Problem | None:
+def products(args: Sequence[Any], kwargs: Mapping[str, Any], around: Around | None) -> Products:
     """Read a call of torch's own signature."""
     names = ("query", "key", "value", "score_mod", "block_mask", "scale")
     given = dict(zip(names, args, strict=False)) | dict(kwargs)
-    q, k = given["query"], given["key"]
+    block_mask = given.get("block_mask")
+    return Products(
+        given["query"],
+        given["key"],
+        given["value"],
+        scale=given.get("scale"),
+        score_mod=given.get("score_mod"),
+        mask_mod=None if block_mask is None else block_mask.mask_mod,
+    )
+
+
+def read(
+    args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around | None
+) -> Problem | None:
+    """Read the scores of a call."""
+    it = products(args, kwargs, around)
+    score_mod, mask_mod = it.score_mod, it.mask_mod
     output = output[0] if isinstance(output, tuple) else output
-    score_mod, block_mask = given.get("score_mod"), given.get("block_mask")
-    # All keys: no mask yet.
-    plain = from_products(q, k, None, scale=given.get("scale"), v=given["value"], output=output)
+    plain = from_products(it.q, it.k, None, scale=it.scale, v=it.v, output=output)  # all keys: no mask yet
 
     def rows_of(sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         scores, allowed = plain.rows(sample, rows)
@@ -37,8 +50,8 @@ def read(
         if score_mod is not None:
             scores = at.ask(score_mod, scores)
             allowed = allowed & ~(scores <= HIDES)
-        if block_mask is not None:
-            allowed = allowed & at.ask(block_mask.mask_mod)
+        if mask_mod is not None:
+            allowed = allowed & at.ask(mask_mod)
         return scores, allowed
 
     return replace(plain, rows=rows_of)

@@ -8,28 +8,36 @@ from typing import Any
 from torch import Tensor
 
 from softlookup.live.around import Around
+from softlookup.live.kept_answers import CAUSAL
 from softlookup.live.problem import Problem, from_products
-from softlookup.masks import Mask, causal
+from softlookup.live.products import Products
+from softlookup.masks import Mask
 
 PLACES = ("torch.nn.functional:scaled_dot_product_attention",)
+
+
+def products(args: Sequence[Any], kwargs: Mapping[str, Any], around: Around | None) -> Products:
+    """Read a call of torch's own signature."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = dict(zip(names, args, strict=False)) | dict(kwargs)
+    q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    if around is not None:
+        q, mask = _heads_apart(q, mask, around)
+    rule: Tensor | Mask | None = CAUSAL if given.get("is_causal") else mask  # from the first key on
+    if isinstance(rule, Tensor) and rule.dim() > 2 and q.dim() == 3:
+        rule = rule.unsqueeze(-3)  # [B * H, T_q, T_k], one head each
+    if q.dim() == 3:
+        q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
+    return Products(q, k, v, rule, given.get("scale"), given.get("dropout_p", 0.0))
 
 
 def read(
     args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around | None
 ) -> Problem | None:
-    """Read a call of torch's own signature."""
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    given = dict(zip(names, args, strict=False)) | dict(kwargs)
-    q, k, mask = given["query"], given["key"], given.get("attn_mask")
-    if around is not None:
-        q, mask = _heads_apart(q, mask, around)
-    rule: Tensor | Mask | None = causal() if given.get("is_causal") else mask  # from the first key on
-    if isinstance(rule, Tensor) and rule.dim() > 2 and q.dim() == 3:
-        rule = rule.unsqueeze(-3)  # [B * H, T_q, T_k], one head each
-    if q.dim() == 3:
-        q, k = q.unsqueeze(1), k.unsqueeze(1)
+    """Read the scores of a call."""
+    it = products(args, kwargs, around)
     result = output if isinstance(output, Tensor) else None
-    return from_products(q, k, rule, scale=given.get("scale"), v=given["value"], output=result)
+    return from_products(it.q, it.k, it.mask, scale=it.scale, v=it.v, output=result)
 
 
 def _heads_apart(q: Tensor, mask: Tensor | None, around: Around) -> tuple[Tensor, Tensor | None]:

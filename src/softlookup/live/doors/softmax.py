@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from softlookup.live.around import Around
 from softlookup.live.problem import Problem, from_scores
+from softlookup.live.products import Written
 
 PLACES = (
     "torch.nn.functional:softmax",
@@ -20,9 +21,9 @@ PLACES = (
 _ATTENTION_NAMES = ("attention", "attn", "multihead", "mha")
 
 
-def read(
+def written(
     args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around | None
-) -> Problem | None:
+) -> Written | None:
     """Read scores [B, H, T_q, T_k], or [B * H, T_q, T_k] of a layer that says that it is attention.
 
     Routers, classifiers and samplers take a softmax as well: of two axes, or of three outside attention.
@@ -41,9 +42,18 @@ def read(
     if isinstance(sinks, Tensor) and isinstance(
         before, Tensor
     ):  # gpt-oss shifts the scores, and adds a column
-        return from_scores(before, output, sinks=sinks)
-    heads = _number_of_heads(around.layer)
-    return from_scores(_four_axes(scores, heads), _four_axes(output, heads))
+        return Written(before, output, sinks)
+    return Written(_four_axes(scores, _number_of_heads(around.layer)), output)
+
+
+def read(
+    args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, around: Around | None
+) -> Problem | None:
+    """Read the scores, and the weights that the model made of them."""
+    it = written(args, kwargs, output, around)
+    if it is None or it.sinks is not None:
+        return None if it is None else from_scores(it.scores, it.weights, sinks=it.sinks)
+    return from_scores(it.scores, it.weights.reshape(it.scores.shape))
 
 
 def _says_attention(around: Around) -> bool:
