@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -33,7 +34,18 @@ class RowBlock:
     tokens: Tensor | None = None
     separators: Tensor | None = None
 
-    @property
+    @cached_property
+    def entropy_nats(self) -> Tensor:
+        """[H, n]; NaN where a query sees no key."""
+        entropy: Tensor = torch.special.entr(self.weights).sum(dim=-1)
+        return entropy.masked_fill(self.sums == 0, math.nan)
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """[H, n]: what each row sums to."""
+        return self.weights.sum(dim=-1)
+
+    @cached_property
     def visible_count(self) -> Tensor:
         """[H or 1, n]: how many keys a query may look at."""
         return self.visible.sum(dim=-1)
@@ -154,19 +166,13 @@ def separators(rows: RowBlock) -> Tensor:
 def uniform(rows: RowBlock) -> Tensor:
     """Entropy divided by log(visible keys), of queries that see at least two."""
     seen = rows.visible_count
-    share = entropy_nats(rows) / seen.clamp(min=2).to(rows.weights.dtype).log()
+    share = rows.entropy_nats / seen.clamp(min=2).to(rows.weights.dtype).log()
     return share.clamp(max=1.0).masked_fill(seen <= 1, math.nan)
 
 
 def one_key(rows: RowBlock) -> Tensor:
     """Largest weight of the row, of queries that see at least two keys."""
     return rows.weights.amax(dim=-1).masked_fill(rows.visible_count <= 1, math.nan)
-
-
-def entropy_nats(rows: RowBlock) -> Tensor:
-    """Return [H, n] the entropy of each row in nats; NaN where a query sees no key."""
-    entropy: Tensor = torch.special.entr(rows.weights).sum(dim=-1)
-    return entropy.masked_fill(rows.weights.sum(dim=-1) == 0, math.nan)
 
 
 def distance_tokens(rows: RowBlock) -> Tensor:
@@ -176,7 +182,7 @@ def distance_tokens(rows: RowBlock) -> Tensor:
     places = torch.arange(rows.weights.shape[-1], device=rows.weights.device)
     away = (places - rows.own[:, None]).abs().to(rows.weights.dtype)
     distance = torch.einsum("hnk,nk->hn", rows.weights, away)
-    return distance.masked_fill(rows.weights.sum(dim=-1) == 0, math.nan)
+    return distance.masked_fill(rows.sums == 0, math.nan)
 
 
 def is_separator(token: str) -> bool:

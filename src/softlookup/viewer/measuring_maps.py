@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softlookup.statistics.pooled import bucket_widths
-from softlookup.viewer.head_measures import MEASURES, LayerTokens, RowBlock, distance_tokens, entropy_nats
+from softlookup.viewer.head_measures import MEASURES, LayerTokens, RowBlock, distance_tokens
 from softlookup.viewer.map_layers import Explained, MapLayer, refuse_invalid
 
 SMALL = 32  # cells of a small picture on a side, at most
@@ -98,7 +98,7 @@ def measure_layer(
                 seen = seen.expand(len(share), -1, -1).clone()
             seen.index_add_(1, at, share)
             on_hidden = _worst(on_hidden, rows, allowed, some)
-        blind += int((rows.sum(dim=-1) == 0).all(dim=0).sum())
+        blind += int((block.sums == 0).all(dim=0).sum())
     per_query = rows_of_bucket.clamp(min=1)[:, None]
     return Measured(
         numbers.means(),
@@ -153,7 +153,7 @@ def _block(rows: Tensor, allowed: Tensor | None, queries: Sequence[int], tokens:
 
 
 def _measure(block: RowBlock, numbers: _Sums, chance: _Sums) -> None:
-    numbers.add("entropy_nats", entropy_nats(block))
+    numbers.add("entropy_nats", block.entropy_nats)
     numbers.add("distance_tokens", distance_tokens(block))
     uniform = block.uniform()
     for measure in MEASURES:

@@ -13,8 +13,7 @@ from softlookup.viewer.map_layers import MapLayer
 _BYTES_PER_CELL = 4 / 3 + 0.02  # base64 of a byte that nothing shrinks
 _MOST_BUCKETS, _FEWEST_BUCKETS = 256, 16
 _WIDEST, _NARROWEST = 128, 16  # of windows
-_LOOKED_AT = 1 << 30  # weights that are computed to look at all queries
-_SAMPLED = 1 << 27  # weights that are computed where that is too many
+_LOOKED_AT = 1 << 27  # weights, of pooled layers: beyond that, of some queries only. A few seconds
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def plan_page(
     room = most_bytes / _BYTES_PER_CELL / runs
     cells = sum(it.num_heads * it.q_len * it.k_len for it in layers)
     heads = sum(it.num_heads for it in layers)
-    share = 1.0 if cells * runs <= _LOOKED_AT else _SAMPLED / (cells * runs)
+    share = min(1.0, _LOOKED_AT / (cells * runs))
     if cells <= 0.95 * room:  # the rest is for words and small pictures
         return Plan(True, 0, windows, 0, share)
     buckets = int(math.sqrt(0.6 * room / heads))

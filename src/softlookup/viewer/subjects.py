@@ -68,19 +68,24 @@ def run_of(what: Any, asked: Asked) -> Run:
     )
 
 
-def other_run(compare: Any, what: Any, asked: Asked) -> Run:
-    """Return the run that is compared: another text or inputs for the same model, or another of its kind."""
-    if isinstance(compare, str):
-        if not isinstance(what, nn.Module):
+def other_run(compare: Any, tokens: Any, first: tuple[Any, Asked]) -> Run:
+    """Return the run that is compared with a first one: another of its kind, or another text or other inputs.
+
+    tokens: of this run, where they are known to be others;  first: what was asked for
+    """
+    what, asked = first
+    if isinstance(compare, (nn.Module, Recording)) or not isinstance(what, nn.Module):
+        if isinstance(compare, str):
             raise SoftlookupError(
                 "view: a text is compared by the model that reads it.",
-                expected="a model",
+                expected="a model, and another text for it",
                 got=type(what).__name__,
             )
-        return run_of(what, replace(asked, text=compare, inputs=None, tokens=None))
-    if isinstance(compare, (nn.Module, Recording)) or not isinstance(what, nn.Module):
-        return run_of(compare, asked if isinstance(compare, nn.Module) else replace(asked, text=None))
-    return run_of(what, replace(asked, text=None, inputs=compare, tokens=None))
+        same = isinstance(compare, nn.Module)  # reads the same
+        return run_of(compare, asked if same else replace(asked, text=None, tokens=tokens or asked.tokens))
+    if isinstance(compare, str):
+        return run_of(what, replace(asked, text=compare, inputs=None, tokens=tokens))
+    return run_of(what, replace(asked, text=None, inputs=compare, tokens=tokens))
 
 
 def refuse_other_sizes(ours: Run, theirs: Run) -> None:

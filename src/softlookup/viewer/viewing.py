@@ -26,11 +26,12 @@ _SUFFIXES = (".html", ".png", ".svg")
 class View:
     """What ``view`` returns: a page that a notebook shows, and that can be saved.
 
-    html: the text of the page
+    html: the text of the page;  words: what it shows, in a few words
     """
 
     def __init__(self, held: Held) -> None:
         self.html = page_of(held.facts, held.packed)
+        self.words = str(held.facts["subtitle"])
         self._held = held
         self._path: Path | None = None
 
@@ -59,7 +60,7 @@ class View:
 
     def __repr__(self) -> str:
         place = f"{self._path}, " if self._path else ""
-        return f"View({self._held.facts['subtitle']}; {place}{len(self.html) / 1e6:.2f} MB)"
+        return f"View({self.words}; {place}{len(self.html) / 1e6:.2f} MB)"
 
 
 def view(
@@ -71,6 +72,7 @@ def view(
     tokenizer: Any = None,
     to: str | Path | None = None,
     compare: Any = None,
+    compare_tokens: Any = None,
     head: tuple[int | str, int] | None = None,
     layers: str | Sequence[str] = "*",
     sample: int = 0,
@@ -89,6 +91,7 @@ def view(
     tokens: one str for each position; for cross-attention a pair (of the queries, of the keys)
     to: a file: .html, or .png and .svg for a picture of ``head``, or of all heads
     compare: the same of another run, or another text or other inputs for the model: differences are shown
+    compare_tokens: of that run, where they are others
     head: (layer, head) that is opened first; a layer is its number or its path
     layers: patterns of paths;  sample: which one of the batch
     allowed_mask: bool, True = may be looked at, or a mask of ``softlookup.masks``: for tensors of weights
@@ -103,8 +106,9 @@ def view(
 
     >>> import torch
     >>> weights = torch.eye(4).expand(2, 3, 4, 4)  # 2 layers, 3 heads
-    >>> view(weights, tokens=["the", " cat", " sat", "."])
-    View(2 layers × 3 heads, 4 × 4; 0.08 MB)
+    >>> shown = view(weights, tokens=["the", " cat", " sat", "."])
+    >>> str(shown).split(";")[0]
+    'View(2 layers × 3 heads, 4 × 4'
     """
     if to is not None:
         refuse_other_files(Path(to))
@@ -116,7 +120,7 @@ def view(
     else:
         asked = Asked(text, inputs, tokens, tokenizer, layers, sample, allowed_mask)
         ours = run_of(what, asked)
-        theirs = None if compare is None else other_run(compare, what, asked)
+        theirs = None if compare is None else other_run(compare, compare_tokens, (what, asked))
         held = _held_maps(ours, theirs, explained_by, windows, max_mb)
         held.facts["title"] = title or ours.words or "Attention maps"
     held.facts["open"] = _opened(held.facts["layers"], head)

@@ -39,11 +39,10 @@ function drawTop(query) {
     .filter((column) => map.at(query, column) !== 0)
     .sort((a, b) => Math.abs(map.at(query, b)) - Math.abs(map.at(query, a)) || a - b)
     .slice(0, MOST_TOP);
-  const most = order.length ? Math.abs(map.at(query, order[0])) : 1;
   document.getElementById("top").replaceChildren(...order.map((column) => {
     const value = map.at(query, column);
     const fill = element("span", { className: "fill" });
-    fill.style.width = `${(100 * Math.abs(value)) / Math.max(most, state.run === "difference" ? 0 : 1)}%`;
+    fill.style.width = `${100 * Math.sqrt(Math.min(1, Math.abs(value) / scale.top))}%`; // as the colours run
     fill.style.background = state.run === "difference" ? css(scale, value) : style("--bar");
     const item = element("li", { className: column === keyNow() ? "chosen" : "" },
       element("span", { className: "what" }, ...placeAndToken(map.keys(column), layer.keys, "k")),

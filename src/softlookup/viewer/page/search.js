@@ -22,12 +22,13 @@ function measuresFor(typed) {
     .slice(0, words ? MOST_MEASURES : facts.measures.length);
 }
 
-// The heads with the largest numbers.
+// The heads with the largest numbers, or those that are worst.
 function bestHeads(name) {
   const heads = facts.layers.flatMap((layer, at) => Array.from({ length: layer.heads }, (_, head) => ({
     layer: at, head, value: numberOf(layer, name, head, "first"), chance: layer.chance ? layer.chance[name][head] : null,
   })));
-  return heads.filter((it) => it.value !== null).sort((a, b) => b.value - a.value);
+  const low = facts.measures.some((it) => it.name === name && it.worse === "low"); // of a watch: the worst first
+  return heads.filter((it) => it.value !== null).sort((a, b) => (low ? a.value - b.value : b.value - a.value));
 }
 
 function headFor(typed) {

@@ -140,6 +140,13 @@ function drawSoon(what) {
   return undefined;
 }
 
+// A watch opens where something went wrong first.
+function firstAlarm() {
+  const alarm = (facts.alarms || [])[0];
+  const layer = alarm ? facts.layers.findIndex((it) => it.name === alarm.layer) : -1;
+  return layer < 0 ? null : [layer, alarm.head || 0];
+}
+
 async function start() {
   if (typeof DecompressionStream !== "function") {
     document.getElementById("note").textContent = "This browser cannot unpack the maps of this page: it takes one of 2023 or later (Chromium 103, Firefox 113, Safari 16.4).";
@@ -155,11 +162,12 @@ async function start() {
     buildRowView();
   }
   buildSearch();
+  if (isTrace()) field.placeholder = "Search heads: entropy share";
   document.getElementById("theme").textContent = dark() ? "Light" : "Dark";
   onChange(drawSoon);
   document.addEventListener("keydown", globalKey);
   new ResizeObserver(() => tell("head", "place")).observe(mapPlace);
-  const [layer, head] = facts.open || [0, 0];
+  const [layer, head] = facts.open || firstAlarm() || [0, 0];
   await openHead(layer, head);
   tell("overview");
   requestAnimationFrame(() => requestAnimationFrame(() => {

@@ -56,12 +56,16 @@ function chart(points, said) {
 
 function buildAlarms() {
   if (!facts.alarms.length) return;
+  for (const alarm of facts.alarms) {
+    const row = tiles[facts.layers.findIndex((it) => it.name === alarm.layer)] || [];
+    row.filter((_, head) => alarm.head === null || alarm.head === head).forEach((tile) => tile.classList.add("alarmed"));
+  }
   const section = document.getElementById("alarms");
   section.hidden = false;
   const list = section.querySelector("ul");
   for (const alarm of facts.alarms.slice(0, 200)) {
     const layer = facts.layers.findIndex((it) => it.name === alarm.layer);
-    const item = element("li", {}, element("b", { textContent: `${alarm.code} ${alarm.name}` }), ` step ${alarm.step}: `,
+    const item = element("li", {}, element("b", { textContent: `${alarm.code} ${alarm.name}` }), ` `,
       element("bdi", { dir: "auto", textContent: alarm.words }));
     if (layer >= 0) {
       const button = element("button", { type: "button", textContent: "show" });
