@@ -109,6 +109,10 @@ class Jobs:
         """Return a job by its number; None where it was forgotten, or never was."""
         return self._kept.get(number)
 
+    def kept(self) -> list[Job]:
+        """Return the jobs that are not forgotten, the oldest first."""
+        return list(self._kept.values())
+
     def cancel(self, job: Job) -> None:
         """End a job: at once where it only waits, else before its next forward."""
         with self._lock:
@@ -118,7 +122,7 @@ class Jobs:
 
     def close(self, wait_seconds: float = 5.0) -> None:
         """Cancel everything and end the thread."""
-        for job in list(self._kept.values()):
+        for job in self.kept():
             self.cancel(job)
         self._waiting.put(None)
         self._worker.join(wait_seconds)

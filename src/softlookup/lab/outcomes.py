@@ -20,9 +20,9 @@ from softlookup.terms import SoftlookupError
 Kind = Literal["tokens", "classes", "states"]
 
 MEANS: dict[Kind, str] = {
-    "tokens": "logits over the vocabulary at one position",
-    "classes": "logits over the classes",
-    "states": "final hidden states: this model has no logits, so effects are distances between them",
+    "tokens": "Measured are the logits over the vocabulary at one position",
+    "classes": "Measured are the logits over the classes",
+    "states": "This model has no logits: effects are distances between its final hidden states",
 }
 
 

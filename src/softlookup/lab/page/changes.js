@@ -89,14 +89,10 @@ export class ChangeList {
     return new Set(this.list.filter((it) => this.removes(it, layer, head, query)).map((it) => it.key));
   }
 
-  /** Which heads are changed, for the grid. */
+  /** Which heads are changed, for the grid, where not all are. */
   places() {
-    const layers = this.reading.layers.map((it) => it.layer);
-    return this.list.flatMap((it) => {
-      if (it.kind === "change_token") return [];
-      if (it.scope === "all") return layers.map((layer) => ({ layer, head: null }));
-      return [{ layer: it.layer, head: it.scope === "layer" ? null : it.head }];
-    });
+    const some = this.list.filter((it) => it.kind !== "change_token" && it.scope !== "all");
+    return some.map((it) => ({ layer: it.layer, head: it.scope === "layer" ? null : it.head }));
   }
 
   /** What the lab is asked for. */
@@ -121,11 +117,11 @@ export class ChangeList {
       { type: "button", class: "drop", "aria-label": "Take this change back", title: "Take it back", onclick: () => this.drop(i) },
       "×",
     );
-    if (it.kind === "change_token") return make("li", {}, make("div", { class: "buttons" }, ...this.token(it), drop));
+    if (it.kind === "change_token") return make("li", {}, drop, make("div", { class: "buttons" }, ...this.token(it)));
     const parts = [this.words(it), this.scopes(it)];
     if (it.from !== undefined) parts.push(this.texts(it));
     if (it.kind === "scale_logits") parts.push(this.factor(it));
-    return make("li", {}, make("div", { class: "buttons" }, ...parts, drop));
+    return make("li", {}, drop, make("div", { class: "buttons" }, ...parts));
   }
 
   words(it) {

@@ -8,7 +8,7 @@ const MOST_FOUND = 6;
 /** The grid of small maps. chosen: told (place of the layer, head). */
 export class HeadGrid {
   constructor(element, colours, chosen) {
-    Object.assign(this, { element, colours, chosen, buttons: [] });
+    Object.assign(this, { element, colours, chosen, buttons: [], places: [] });
     element.addEventListener("keydown", (event) => this.move(event));
     byId("measure").addEventListener("change", () => this.find());
   }
@@ -25,6 +25,7 @@ export class HeadGrid {
     byId("measure").replaceChildren(...facts.measures.map((it) => make("option", { value: it.name }, it.name)));
     if (chosen) byId("measure").value = chosen;
     this.find();
+    this.changed(this.places);
   }
 
   row(layer, place, most) {
@@ -60,11 +61,21 @@ export class HeadGrid {
       const here = Number(it.dataset.place) === place && Number(it.dataset.head) === head;
       it.setAttribute("aria-pressed", String(here));
       it.tabIndex = here ? 0 : -1;
+      if (here) this.scrollTo(it);
     }
+  }
+
+  /** Scroll the grid, and not the page, until a head can be seen. */
+  scrollTo(button) {
+    const [inner, outer] = [button.getBoundingClientRect(), this.element.getBoundingClientRect()];
+    const names = 20; // pixels at the top that the numbers of heads cover
+    if (inner.top < outer.top + names) this.element.scrollTop -= outer.top + names - inner.top;
+    else if (inner.bottom > outer.bottom) this.element.scrollTop += inner.bottom - outer.bottom + 4;
   }
 
   /** Mark heads that the experiment changes. places: [{layer, head or null}] */
   changed(places) {
+    this.places = places;
     for (const it of this.buttons) {
       const layer = this.facts.layers[Number(it.dataset.place)].layer;
       const head = Number(it.dataset.head);

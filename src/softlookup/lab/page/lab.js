@@ -21,6 +21,7 @@ const state = {
 };
 let colours, large, grid, changes, results;
 const running = {}; // by kind: the job that would be cancelled by a newer one
+const SOON_MS = 250; // work that ends before is not announced
 
 const layer = () => state.reading.layers[state.place];
 const tokensOf = (side) => (side === "source" ? state.reading.source : state.reading.tokens);
@@ -30,8 +31,10 @@ const keys = () => tokensOf(layer().keys_are);
 /** Do a job, with progress on the page; a newer one of the same kind cancels it. Undefined: it was cancelled. */
 async function work(asked) {
   running[asked.do]?.cancel().catch(() => {});
-  const job = start(asked, showProgress);
+  const begun = performance.now();
+  const job = start(asked, (facts) => performance.now() - begun > SOON_MS && showProgress(facts));
   running[asked.do] = job;
+  document.querySelector("main").ariaBusy = "true";
   byId("problem").hidden = true;
   try {
     return await job.result;
@@ -40,7 +43,10 @@ async function work(asked) {
     return undefined;
   } finally {
     if (running[asked.do] === job) delete running[asked.do];
-    if (!Object.keys(running).length) byId("work").hidden = true;
+    if (!Object.keys(running).length) {
+      byId("work").hidden = true;
+      document.querySelector("main").ariaBusy = "false";
+    }
   }
 }
 
@@ -121,7 +127,7 @@ function showMap() {
   state.shown = map;
   const name = `${layer().layer || "the model"}${layer().call ? `, call ${layer().call}` : ""}`;
   byId("map-title").textContent = `${name} · head ${state.head}`;
-  const top = which === "difference" ? Math.max(1e-6, ...map.values.map(Math.abs)) : 1;
+  const top = which === "difference" ? largest(map) : 1;
   const shown = {
     difference: which === "difference", top, query: state.query, key: state.key,
     removed: changes.removedKeys(layer().layer, state.head, state.query),
@@ -132,6 +138,11 @@ function showMap() {
   byId("map").setAttribute("aria-label", `Map of ${name}, head ${state.head}: ${rows}. Up and down choose a query.`);
   showLegend(which === "difference", top);
   showRow(map, which);
+}
+
+/** The largest difference, in size; a little more than nothing where there is none. */
+function largest(map) {
+  return map.values.reduce((most, it) => Math.max(most, Math.abs(it)), 1e-6);
 }
 
 function showLegend(signed, top) {
@@ -157,15 +168,18 @@ function showRow(map, which) {
   }[which];
   const removed = changes.removedKeys(layer().layer, state.head, state.query);
   const start = state.query * map.columns;
+  const top = which === "difference" ? largest(map) : 1;
   const chips = [];
   for (let i = 0; i < map.columns; i++) {
-    chips.push(keyChip(i, map.values[start + i], Boolean(map.hidden[start + i]), removed.has(i), which));
+    chips.push(keyChip(i, map.values[start + i], Boolean(map.hidden[start + i]), removed.has(i), top));
   }
   byId("row").replaceChildren(...chips);
 }
 
-function keyChip(i, value, blocked, removed, which) {
+/** A key of the row; top: 1, or the largest difference of the map. */
+function keyChip(i, value, blocked, removed, top) {
   const facts = keys();
+  const which = state.maps.changed ? state.which : "unchanged";
   const number = blocked ? "hidden" : which === "difference" && value >= 0.0005 ? `+${weight(value)}` : weight(value);
   const special = facts.special.includes(i) ? " special" : "";
   const chip = make(
@@ -179,7 +193,7 @@ function keyChip(i, value, blocked, removed, which) {
     make("span", { class: "number" }, number),
   );
   if (!blocked) {
-    const colour = which === "difference" ? colours.difference(value, 1) : colours.weight(colours.place(value, 1));
+    const colour = which === "difference" ? colours.difference(value, top) : colours.weight(colours.place(value, 1));
     chip.style.background = colours.css(colour);
     chip.style.color = colours.ink(colour);
   }
