@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import softlookup
 from softlookup import watch
 from softlookup.masks import causal
 
@@ -181,6 +182,25 @@ def test_cross_attention_is_not_held_against_a_rule_for_self_attention():
         for _ in range(5):
             model(x, memory, tgt_mask=mask, tgt_is_causal=True)
     assert [it.call.kind for it in trace.records][:2] == ["self", "cross"]
+    assert trace.alarms == []
+
+
+def test_a_memory_that_is_the_layers_own_sequence_is_held_against_the_rule():
+    """Our layers call keys' source a memory, whether it is another sequence or not."""
+    layer, x = softlookup.MultiHeadAttention(16, 2), torch.randn(1, 7, 16)
+    with watch(layer, rule=causal()) as trace:
+        layer(x)
+    assert [(it.code, it.layer) for it in trace.alarms] == [("SL901", "")]
+    assert [it.call.kind for it in trace.records] == ["self"]
+
+    with watch(layer, rule=causal()) as trace:
+        layer(x, causal())
+    assert trace.alarms == []
+
+    cross = softlookup.CrossAttention(16, 2)
+    with watch(cross, rule=causal()) as trace:
+        cross(x, torch.randn(1, 7, 16))
+    assert [it.call.kind for it in trace.records] == ["cross"]
     assert trace.alarms == []
 
 

@@ -52,7 +52,7 @@ class Around:
         return any((it := self.value(name)) is not None and it is not first for name in _OTHER_SEQUENCE)
 
     def _first_argument(self) -> Tensor | None:
-        """What the layer's forward was given first: its queries. A memory that is the same is no other one."""
+        """What the layer's forward was given first: its queries. The same again is no other."""
         given = self.variables[-1] if self.variables else {}
         return next((it for it in given.values() if isinstance(it, Tensor)), None)
 
