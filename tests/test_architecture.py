@@ -329,6 +329,23 @@ LAYERS = {
     "softlookup.experiments.answered_problem": (6, 4),
     "softlookup.experiments.answering": (6, 5),
     "softlookup.experiments.intervening": (6, 6),
+    "softlookup.experiments.one_input": (6, 0),
+    "softlookup.experiments.ranking": (6, 0),
+    "softlookup.experiments.resampling": (6, 0),
+    "softlookup.experiments.row_facts": (6, 0),
+    "softlookup.experiments.outputs": (6, 1),
+    "softlookup.experiments.judging": (6, 1),
+    "softlookup.experiments.metrics": (6, 2),
+    "softlookup.experiments.verdicts": (6, 2),
+    "softlookup.experiments.value_norms": (6, 3),
+    "softlookup.experiments.changed_row": (6, 7),
+    "softlookup.experiments.effects": (6, 7),
+    "softlookup.experiments.slopes": (6, 7),
+    "softlookup.experiments.removing": (6, 8),
+    "softlookup.experiments.asking_rows": (6, 9),
+    "softlookup.experiments": (6, 10),
+    "softlookup.experiment_spelling": (6, 11),
+    "softlookup.experiment_run": (6, 12),
     "softlookup.promises": (6, 0),
     "softlookup.testing.closeness": (6, 0),
     "softlookup.testing.strategies": (6, 0),
@@ -437,6 +454,7 @@ MANY_PARAMETERS = {
     "softlookup.attention.scaled_dot_product_attention": "torch's own signature, and empty_rows",
     "softlookup.live.multihead_drop_in.forward": "those of torch.nn.MultiheadAttention",
     "softlookup.multihead.__init__": "torch's own options of such a module",
+    "softlookup.experiments.asking_rows.faithfulness": "which row of which head, and how it is asked",
     "softlookup.testing.visibility.assert_allowed": "a place in a mask, its lengths, and whose mask it is",
     "softlookup.testing.visibility.assert_hidden": "those of assert_allowed",
     "softlookup.testing.visibility.assert_row": "those of assert_allowed",
@@ -516,6 +534,26 @@ def functions(module):
     ]
 
 
+def of_every_module(*, but=()):
+    """Make one test of a check of a module: it asks all of them, and says each that fails."""
+
+    def as_test(check):
+        def test():
+            wrong = []
+            for module in MODULES:
+                try:
+                    if module not in but:
+                        check(module)
+                except AssertionError as error:
+                    wrong.append(f"{module}: {error}")
+            assert not wrong, "\n".join(wrong)
+
+        test.__name__ = check.__name__
+        return test
+
+    return as_test
+
+
 def in_fresh_python(code):
     """Run code in a new interpreter and return what it prints."""
     done = subprocess.run(
@@ -525,7 +563,7 @@ def in_fresh_python(code):
     return done.stdout
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != DOOR])
+@of_every_module(but={DOOR})
 def test_every_module_has_a_layer_and_imports_only_lower_ones(module):
     own = layer(module)
     assert own is not None, f"{module} is missing in LAYERS"
@@ -600,13 +638,13 @@ def test_a_command_that_runs_no_attention_leaves_torch_out(arguments):
     assert out.splitlines()[-1] == "False"
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_every_module()
 def test_optional_libraries_are_never_imported_at_the_top(module):
     libraries = {name.split(".")[0] for name in top_imports(module)} - set(sys.stdlib_module_names)
     assert libraries <= REQUIRED_LIBRARIES | {"softlookup"} | LOADED_BY.get(module, set())
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name not in MAY_EXIT_OR_READ_ARGV])
+@of_every_module(but=MAY_EXIT_OR_READ_ARGV)
 def test_only_the_command_line_exits_prints_or_reads_argv(module):
     forbidden = {"sys.exit", "os._exit", "exit", "quit", "print", "input"}
     for node in ast.walk(tree(module)):
@@ -623,7 +661,7 @@ def test_no_file_has_a_name_that_says_nothing():
     assert not parts & FORBIDDEN_NAMES
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_every_module()
 def test_no_public_function_shares_its_name_with_a_module_beside_it(module):
     package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
     beside = {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == package}
@@ -645,12 +683,12 @@ def test_no_name_of_the_door_is_the_name_of_a_module():
     assert not set(softlookup.__all__) & {name.rpartition(".")[2] for name in MODULES if name.count(".") == 1}
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_every_module()
 def test_no_file_is_longer_than_300_lines(module):
     assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_every_module()
 def test_no_function_has_more_than_six_parameters(module):
     for node in functions(module):
         everything = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -665,7 +703,7 @@ def test_the_parameter_exceptions_are_still_needed():
         assert any(node.name == function for node in functions(module))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_every_module()
 def test_every_rule_file_is_named_by_its_code(module):
     package, _, stem = module.rpartition(".")
     if package == "softlookup.checker.rules":
