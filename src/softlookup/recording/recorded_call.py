@@ -37,18 +37,24 @@ class RecordedCall:
     _problem: Problem = field(repr=False)
 
     def weights(
-        self, sample: int = 0, heads: Sequence[int] | None = None, queries: Sequence[int] | None = None
+        self,
+        sample: int = 0,
+        heads: Sequence[int] | None = None,
+        queries: Sequence[int] | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """Return the weights of some heads and queries of one sample: float32 [heads, queries, T_k].
+        """Return the weights of some heads and queries of one sample: [heads, queries, T_k].
 
         heads, queries: which ones, in this order; None: all
+        dtype: in which they are handed out; they are computed in float32, or float64 for a float64 model
 
         A row sums to 1, or to less where the model has sinks, which take the rest. Hidden keys are exactly
         0, and so is a query without keys.
 
         Raises: SoftlookupError when there is no such sample, head or query.
         """
-        return torch.cat([w for _, w in self._pieces(sample, heads, queries, _shares)], dim=1)
+        return torch.cat([w.to(dtype) for _, w in self._pieces(sample, heads, queries, _shares)], dim=1)
 
     def scores(
         self, sample: int = 0, heads: Sequence[int] | None = None, queries: Sequence[int] | None = None
@@ -57,7 +63,7 @@ class RecordedCall:
 
         Raises: as ``weights``.
         """
-        return torch.cat([s for _, s in self._pieces(sample, heads, queries, _visible_scores)], dim=1)
+        return torch.cat([s.float() for _, s in self._pieces(sample, heads, queries, _visible_scores)], dim=1)
 
     def allowed(
         self, sample: int = 0, heads: Sequence[int] | None = None, queries: Sequence[int] | None = None
@@ -85,7 +91,7 @@ class RecordedCall:
             by_keys = torch.stack(
                 [it.sum(dim=-1) for it in torch.split(weights, list(along_k), dim=-1)], dim=-1
             )
-            sums.index_add_(1, rows // along_q[0], by_keys)  # [H, n, b] onto [H, a, b]
+            sums.index_add_(1, rows // along_q[0], by_keys.float())  # [H, n, b] onto [H, a, b]
         areas = torch.tensor(along_q)[:, None] * torch.tensor(along_k)
         return sums / areas.to(sums.device)
 
@@ -139,13 +145,13 @@ def _of_heads(allowed: Tensor, scores: Tensor, heads: list[int]) -> Tensor:
 
 
 def _visible_scores(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -math.inf).float()
+    return scores.masked_fill(~allowed, -math.inf)
 
 
 def _shares(scores: Tensor, allowed: Tensor) -> Tensor:
     """[H, n, keys and sinks]: the softmax, zeros where there is no key."""
     weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)
-    return weights.masked_fill(~allowed, 0.0).float()
+    return weights.masked_fill(~allowed, 0.0)
 
 
 def _visibility(scores: Tensor, allowed: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class FrozenMap(Intervention):
         """Put the recorded weights in place."""
         recorded = recorded_call(self.recording, at, same=("H", "T_q", "T_k"))
         heads, queries = at.heads.tolist(), at.queries.tolist()
-        return of_samples(recorded, at, lambda b: recorded.weights(b, heads, queries)).to(weights.dtype)
+        return of_samples(recorded, at, lambda b: recorded.weights(b, heads, queries, dtype=weights.dtype))
 
 
 def freeze_map(
