@@ -18,7 +18,8 @@ SINGLE: dict[tuple[str, str], str] = {}
 PAIRED: dict[tuple[tuple[str, str], str], str] = {}
 
 
-def listed(known, key, *case):
+def listed(known, key, *case, marks=()):
     """Return the case as a parameter, which must fail where its key is listed."""
-    marks = pytest.mark.xfail(strict=True, reason=known[key]) if key in known else ()
+    if key in known:
+        marks = (*marks, pytest.mark.xfail(strict=True, reason=known[key]))
     return pytest.param(*case, marks=marks, id=key if isinstance(key, str) else None)
