@@ -39,11 +39,11 @@ class MapLayer(Protocol):
     @property
     def explained(self) -> Explained | None: ...  # noqa: D102
 
-    def rows(self, queries: Sequence[int], heads: Sequence[int] | None = None) -> Tensor:
-        """Return float32 [heads, queries, T_k] weights."""
+    def seen(self, queries: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """Return float32 [H, queries, T_k] weights, and who may be looked at: bool [H or 1, queries, T_k].
 
-    def allowed(self, queries: Sequence[int]) -> Tensor | None:
-        """Return bool [H or 1, queries, T_k] who may be looked at; None: unknown."""
+        None: unknown
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,10 @@ class TensorLayer:
         """Whether the sums are coarse."""
         return self.weights.dtype in (torch.float16, torch.bfloat16)
 
-    def rows(self, queries: Sequence[int], heads: Sequence[int] | None = None) -> Tensor:
-        """Return float32 [heads, queries, T_k] weights."""
-        chosen = self.weights if heads is None else self.weights[list(heads)]
-        return chosen[:, _index(queries)].float().cpu()
-
-    def allowed(self, queries: Sequence[int]) -> Tensor | None:
-        """Return bool [H or 1, queries, T_k]."""
-        return None if self.mask is None else self.mask[:, _index(queries)].cpu()
+    def seen(self, queries: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """Return weights and mask: see ``MapLayer``."""
+        at = _index(queries)
+        return self.weights[:, at].float().cpu(), None if self.mask is None else self.mask[:, at].cpu()
 
 
 class RecordedLayer:
@@ -107,15 +103,31 @@ class RecordedLayer:
                 got=str(sample),
             )
 
-    def rows(self, queries: Sequence[int], heads: Sequence[int] | None = None) -> Tensor:
-        """Return float32 [heads, queries, T_k] weights."""
-        found: Tensor = self._recorded.weights(sample=self._sample, heads=heads, queries=list(queries))
-        return found.float().cpu()
+        ends = [0, self.q_len - 1]
+        same = torch.equal(_softmax(self._scores(ends)), self._weights(ends))
+        self._has_sinks = not same  # they take from every row, and show in no score
 
-    def allowed(self, queries: Sequence[int]) -> Tensor | None:
-        """Return bool [H or 1, queries, T_k]."""
-        found: Tensor = self._recorded.allowed(sample=self._sample, heads=None, queries=list(queries))
-        return one_for_all_heads(found.cpu())
+    def seen(self, queries: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """Return weights and mask: see ``MapLayer``. Both come from the scores, which are computed once."""
+        scores = self._scores(queries)
+        allowed = one_for_all_heads((scores != -math.inf).cpu())
+        weights = self._weights(queries) if self._has_sinks else _softmax(scores)
+        return weights.cpu(), allowed
+
+    def _scores(self, queries: Sequence[int]) -> Tensor:
+        found: Tensor = self._recorded.scores(sample=self._sample, queries=list(queries))
+        return found
+
+    def _weights(self, queries: Sequence[int]) -> Tensor:
+        found: Tensor = self._recorded.weights(sample=self._sample, queries=list(queries))
+        return found
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Return weights of scores that are -inf where a key is hidden; 0 in rows without keys."""
+    weights = scores.softmax(dim=-1)
+    blind = (scores == -math.inf).all(dim=-1)
+    return weights.masked_fill_(blind[..., None], 0.0) if bool(blind.any()) else weights
 
 
 def tensor_layers(what: Any, mask: Tensor | MaskLike | None = None) -> list[MapLayer]:

@@ -81,7 +81,7 @@ def measure_layer(
     rows_of_bucket = torch.zeros(pool.shape[0])
     blind, on_hidden = 0, None
     for some in blocks_of(layer, queries):
-        rows, allowed = layer.rows(some), layer.allowed(some)
+        rows, allowed = layer.seen(some)
         refuse_invalid(layer, (rows, allowed), some, explained)
         block = _block(rows, allowed, some, tokens)
         _measure(block, numbers, chance)

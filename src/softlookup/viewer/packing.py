@@ -1,8 +1,11 @@
 """Numbers of maps as bytes: 8 bits each on a scale of square roots, deflated, as base64.
 
-A weight w of a map whose largest one is ``top`` becomes the code round(255 * sqrt(w / top)), and the page
-reads top * (code / 255)^2. Neighbouring codes lie 0.0078 * top apart near the top and 0.000015 * top at the
-bottom, so small weights keep their order. Runs of zeros, half of every causal map, take next to no room.
+A weight w becomes the code round(sqrt(w) / step), and the page reads (code * step)^2. The step of a map is at
+least sqrt(its largest weight) / 255, so that every code fits into a byte. Half a step at w is sqrt(w) * step:
+small weights are held more finely than large ones. In a difference the code 128 is 0.
+
+Where a page would become large, the step is no finer than a tenth of the square root of an average weight:
+codes then repeat themselves enough to be packed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +22,8 @@ from torch import Tensor
 
 _CODES = 255
 _HALF = 127  # codes on either side of 0 in a difference
-# Fast: maps of a trained model shrink by 2 % more at the highest level, in ten times the time.
-_LEVEL = 1
+_COARSE, _COARSEST = 0.09, 1 / 127  # of the root of an average weight, and of any step that is not needed
+SMALL_STEP = 1 / 64  # of small maps, which are looked at and not read
 
 
 @dataclass(eq=False)
@@ -31,35 +34,67 @@ class Held:
     packed: dict[str, str] = field(default_factory=dict)
 
 
-def codes_of(weights: Tensor, top: Tensor) -> Tensor:
-    """Return weights, 0 or larger, as codes uint8; ``top`` is their largest, or broadcasts to such.
+def steps_of(tops: Tensor, codes: int, least: float) -> Tensor:
+    """Return the step of each map.
 
-    >>> codes_of(torch.tensor([0.0, 0.0001, 0.25, 1.0]), torch.tensor(1.0)).tolist()
+    tops: the largest size of a number in each;  codes: how many codes there are for it;  least: of a step
+    """
+    return (tops.sqrt() / codes).clamp(min=max(least, 1e-12))
+
+
+def coarse_step(k_len: int) -> float:
+    """Return the least step of maps in a large page: finer ones of longer rows, whose weights are smaller.
+
+    >>> round(1 / coarse_step(128)), round(1 / coarse_step(1024))
+    (127, 356)
+    """
+    return min(_COARSEST, _COARSE / math.sqrt(k_len))
+
+
+def codes_of(weights: Tensor, steps: Tensor) -> Tensor:
+    """Return weights, 0 or larger, as codes uint8; ``steps`` broadcasts to them.
+
+    >>> codes_of(torch.tensor([0.0, 0.0001, 0.25, 1.0]), torch.tensor(1 / 255)).tolist()
     [0, 3, 128, 255]
     """
-    return (weights / _divisor(top)).sqrt_().mul_(_CODES).round_().to(torch.uint8)
+    return weights.sqrt().div_(steps).round_().to(torch.uint8)
 
 
-def weights_from(codes: Tensor, top: Tensor) -> Tensor:
+def weights_from(codes: Tensor, steps: Tensor) -> Tensor:
     """Return what the page reads of ``codes_of``, float32."""
-    return (codes.float() / _CODES).square_().mul_(top)
+    return codes.float().mul_(steps).square_()
 
 
-def codes_of_differences(differences: Tensor, top: Tensor) -> Tensor:
-    """Return numbers of either sign as codes uint8: 128 is 0; ``top`` is the largest size."""
-    share = differences / _divisor(top)
-    return (share.abs().sqrt_() * share.sign_()).mul_(_HALF).round_().add_(_HALF + 1).to(torch.uint8)
+def codes_of_differences(differences: Tensor, steps: Tensor) -> Tensor:
+    """Return numbers of either sign as codes uint8: 128 is 0."""
+    roots = differences.abs().sqrt_().mul_(differences.sign())
+    return roots.div_(steps).round_().add_(_HALF + 1).to(torch.uint8)
 
 
-def differences_from(codes: Tensor, top: Tensor) -> Tensor:
+def differences_from(codes: Tensor, steps: Tensor) -> Tensor:
     """Return what the page reads of ``codes_of_differences``, float32."""
-    share = (codes.float() - (_HALF + 1)) / _HALF
-    return share * share.abs() * top
+    roots = (codes.float() - (_HALF + 1)).mul_(steps)
+    return roots * roots.abs()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How numbers become codes, and codes numbers; codes: how many there are for the largest number."""
+
+    encode: Callable[[Tensor, Tensor], Tensor]
+    decode: Callable[[Tensor, Tensor], Tensor]
+    codes: int
+
+
+WEIGHTS = Scale(codes_of, weights_from, _CODES)
+GAPS = Scale(codes_of_differences, differences_from, _HALF)
 
 
 def packed_bytes(codes: Tensor) -> str:
     """Return uint8 of any shape as base64 of their deflated bytes."""
-    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)  # raw, as DecompressionStream("deflate-raw") reads
+    # Raw, as DecompressionStream("deflate-raw") reads. Weights repeat in runs of zeros, seldom otherwise:
+    # runs and Huffman codes alone are smaller by a tenth, and faster, than a search for longer repetitions.
+    deflate = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
     return base64.b64encode(deflate.compress(bytes_of(codes)) + deflate.flush()).decode("ascii")
 
 
@@ -75,11 +110,6 @@ def bytes_of(codes: Tensor) -> bytearray:
     if raw:
         torch.frombuffer(raw, dtype=torch.uint8).copy_(codes.reshape(-1))
     return raw
-
-
-def _divisor(top: Tensor) -> Tensor:
-    """Return the largest ones, and 1 where all are 0."""
-    return torch.where(top > 0, top, torch.ones_like(top))
 
 
 def plain(numbers: Tensor | Sequence[float]) -> list[float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,27 +12,19 @@ from softlookup.viewer.head_measures import MEASURES
 from softlookup.viewer.map_layers import MapLayer
 from softlookup.viewer.measuring_maps import SMALL, Grid, Measured, blocks_of
 from softlookup.viewer.packing import (
+    GAPS,
+    SMALL_STEP,
+    WEIGHTS,
     Held,
-    codes_of,
-    codes_of_differences,
-    differences_from,
+    Scale,
+    coarse_step,
     packed_bytes,
     plain,
     short,
-    weights_from,
+    steps_of,
 )
 from softlookup.viewer.planning_pages import Plan
 
-
-class Kind(NamedTuple):
-    """How numbers become codes, and codes numbers."""
-
-    encode: Callable[[Tensor, Tensor], Tensor]
-    decode: Callable[[Tensor, Tensor], Tensor]
-
-
-WEIGHTS = Kind(codes_of, weights_from)
-GAPS = Kind(codes_of_differences, differences_from)
 Run = tuple[MapLayer, Measured]
 
 
@@ -59,31 +51,31 @@ def hold_layer(held: Held, run: Run, plan: Plan, other: Run | None = None) -> di
         "small": _hold_together(held, f"{number}-small", measured.small, WEIGHTS),
         "windows": [],
     }
-    tops = measured.small.amax(dim=(1, 2))
+    least = 0.0 if plan.fine else coarse_step(layer.k_len)
     if measured.pooled is None:
-        said["maps"] = _hold_rows(held, f"{number}", _blocks_of(layer), (layer.q_len, layer.k_len), tops)
+        sizes = Sizes((layer.q_len, layer.k_len), measured.small.amax(dim=(1, 2)), least)
+        said["maps"] = _hold_rows(held, f"{number}", _blocks_of(layer), sizes)
     else:
         said["maps"] = _hold(held, f"{number}", measured.pooled, WEIGHTS)
     if other is not None:
-        said |= _hold_gaps(held, number, run, other)
+        said |= _hold_gaps(held, f"{number}-gap", run, other, least)
     for at, window in enumerate(() if measured.pooled is None else plan.windows_of(layer)):
         said["windows"].append(_hold_window(held, f"{number}-w{at}", window, layer, other and other[0]))
     return said
 
 
-def _hold_gaps(held: Held, number: int, ours: Run, theirs: Run) -> dict[str, Any]:
+def _hold_gaps(held: Held, name: str, ours: Run, theirs: Run, least: float) -> dict[str, Any]:
     """Pack how the weights of the other run differ: theirs less ours."""
-    layer, other = ours[0], theirs[0]
-    name = f"{number}-gap"
-    if ours[1].pooled is not None and theirs[1].pooled is not None:
-        small = theirs[1].small - ours[1].small
-        maps = _hold(held, name, theirs[1].pooled - ours[1].pooled, GAPS)
+    (layer, mine), (other, others) = ours, theirs
+    if mine.pooled is not None and others.pooled is not None:
+        small = others.small - mine.small
+        maps = _hold(held, name, others.pooled - mine.pooled, GAPS)
     else:
         small = _small_gaps(layer, other)
-        blocks = ((at, other.rows(at) - rows) for at, rows in _blocks_of(layer))
-        tops = small.abs().amax(dim=(1, 2))
-        maps = _hold_rows(held, name, blocks, (layer.q_len, layer.k_len), tops, GAPS)
-    numbers = {name: plain(it) for name, it in theirs[1].numbers.items()}
+        blocks = ((at, other.seen(at)[0] - rows) for at, rows in _blocks_of(layer))
+        sizes = Sizes((layer.q_len, layer.k_len), small.abs().amax(dim=(1, 2)), least)
+        maps = _hold_rows(held, name, blocks, sizes, GAPS)
+    numbers = {name: plain(it) for name, it in others.numbers.items()}
     return {
         "gaps": maps,
         "smallGaps": _hold_together(held, f"{name}-small", small, GAPS),
@@ -96,7 +88,7 @@ def _small_gaps(layer: MapLayer, other: MapLayer) -> Tensor:
     grid = Grid(layer, (SMALL, SMALL))
     up, down = (torch.zeros(layer.num_heads, *grid.shape) for _ in range(2))
     for at, rows in _blocks_of(layer):
-        gaps, queries = other.rows(at) - rows, torch.tensor(at)
+        gaps, queries = other.seen(at)[0] - rows, torch.tensor(at)
         grid.take_largest(up, gaps, queries)
         grid.take_largest(down, -gaps, queries)
     return torch.where(up >= down, up, -down)
@@ -104,42 +96,56 @@ def _small_gaps(layer: MapLayer, other: MapLayer) -> Tensor:
 
 def _blocks_of(layer: MapLayer) -> Iterator[tuple[Sequence[int], Tensor]]:
     for at in blocks_of(layer, range(layer.q_len)):
-        yield at, layer.rows(at)
+        yield at, layer.seen(at)[0]
 
 
-def _hold(held: Held, name: str, maps: Tensor, kind: Kind) -> dict[str, Any]:
+class Sizes(NamedTuple):
+    """Of the maps of a layer: their shape, [H] the largest size of a number in each, the least step."""
+
+    shape: tuple[int, int]
+    tops: Tensor
+    least: float = 0.0
+
+
+def _hold(held: Held, name: str, maps: Tensor, scale: Scale) -> dict[str, Any]:
     """Pack maps [H, a, b], a text for each head."""
-    tops = maps.abs().amax(dim=(1, 2))
-    return _hold_rows(held, name, [(range(maps.shape[1]), maps)], tuple(maps.shape[1:]), tops, kind)
+    sizes = Sizes((maps.shape[1], maps.shape[2]), maps.abs().amax(dim=(1, 2)))
+    return _hold_rows(held, name, [(range(maps.shape[1]), maps)], sizes, scale)
 
 
-def _hold_together(held: Held, name: str, maps: Tensor, kind: Kind) -> dict[str, Any]:
-    """Pack maps [H, a, b] as one text: the small ones, which are all looked at first."""
+def _hold_together(held: Held, name: str, maps: Tensor, scale: Scale) -> dict[str, Any]:
+    """Pack small maps [H, a, b] as one text, since they are looked at first, and all of them."""
     tops = maps.abs().amax(dim=(1, 2))
-    held.packed[name] = packed_bytes(kind.encode(maps, tops[:, None, None]))
-    return {"id": name, "shape": list(maps.shape[1:]), "tops": plain(tops)}
+    steps = steps_of(tops, scale.codes, SMALL_STEP)
+    held.packed[name] = packed_bytes(scale.encode(maps, steps[:, None, None]))
+    return {"id": name, "shape": list(maps.shape[1:]), "tops": plain(tops), "steps": plain(steps)}
 
 
 def _hold_rows(
     held: Held,
     name: str,
     blocks: Iterable[tuple[Sequence[int], Tensor]],
-    shape: tuple[int, ...],
-    tops: Tensor,
-    kind: Kind = WEIGHTS,
+    sizes: Sizes,
+    scale: Scale = WEIGHTS,
 ) -> dict[str, Any]:
-    """Pack maps that come some rows at a time, a text for each head.
-
-    tops: [H] the largest size of a number in each
-    """
-    codes = torch.empty(len(tops), *shape, dtype=torch.uint8)
-    error, top = 0.0, tops[:, None, None]
+    """Pack maps that come some rows at a time, a text for each head; measure the error of what is read back."""
+    codes = torch.empty(len(sizes.tops), *sizes.shape, dtype=torch.uint8)
+    # Steps as the page reads them, so that the error is that of the page.
+    steps = torch.tensor(plain(steps_of(sizes.tops, scale.codes, sizes.least) * (1 + 1e-5)))
+    error = 0.0
     for at, rows in blocks:
-        codes[:, at[0] : at[-1] + 1] = some = kind.encode(rows, top)
-        error = max(error, float(kind.decode(some, top).sub_(rows).abs_().max()))
+        some = scale.encode(rows, steps[:, None, None])
+        error = max(error, float(scale.decode(some, steps[:, None, None]).sub_(rows).abs_().max()))
+        codes[:, at[0] : at[-1] + 1] = some
     for head, it in enumerate(codes):
         held.packed[f"{name}-{head}"] = packed_bytes(it)
-    return {"id": name, "shape": list(shape), "tops": plain(tops), "error": short(error)}
+    return {
+        "id": name,
+        "shape": list(sizes.shape),
+        "tops": plain(sizes.tops),
+        "steps": plain(steps),
+        "error": short(error),
+    }
 
 
 def _hold_window(
@@ -147,17 +153,17 @@ def _hold_window(
 ) -> dict[str, Any]:
     """Pack the exact weights of some queries on some keys."""
     queries, keys = window
-    rows = layer.rows(queries)[..., keys.start : keys.stop]
-    allowed = layer.allowed(queries)
-    seen = None if allowed is None else allowed[..., keys.start : keys.stop].to(torch.uint8) * 255
+    weights, allowed = layer.seen(queries)
+    rows = weights[..., keys.start : keys.stop]
+    visible = None if allowed is None else allowed[..., keys.start : keys.stop].to(torch.uint8) * 255
     said = {
         "q": [queries.start, queries.stop],
         "k": [keys.start, keys.stop],
         "maps": _hold(held, name, rows, WEIGHTS),
-        "mask": _hold_mask(held, seen),
+        "mask": _hold_mask(held, visible),
     }
     if other is not None:
-        theirs = other.rows(queries)[..., keys.start : keys.stop]
+        theirs = other.seen(queries)[0][..., keys.start : keys.stop]
         said["gaps"] = _hold(held, f"{name}-gap", theirs - rows, GAPS)
     return said
 

@@ -118,14 +118,14 @@ def _panel(held: Held, layer: dict[str, Any], head: int, what: str, side: int) -
         codes = unpacked_bytes(held.packed[said["id"]]).reshape(-1, rows, columns)[head]
     else:
         codes = unpacked_bytes(held.packed[f"{said['id']}-{head}"]).reshape(rows, columns)
-    top = torch.tensor(said["tops"][head])
+    step = torch.tensor(said["steps"][head])
     if gaps:
         most = max(max(it[name]["tops"]) for it in held.facts["layers"]) or 1.0
-        numbers = differences_from(codes, top) / most
+        numbers = differences_from(codes, step) / most
         place = 127.5 * (1 + numbers.abs().sqrt() * numbers.sign())
         colours = torch.tensor(difference_colours(), dtype=torch.uint8)
     else:
-        place = 255 * weights_from(codes, top).clamp(max=1.0).sqrt()
+        place = 255 * weights_from(codes, step).clamp(max=1.0).sqrt()
         colours = torch.tensor(weight_colours(), dtype=torch.uint8)
     pixels = colours[place.round().long()]
     mask = layer["mask"]

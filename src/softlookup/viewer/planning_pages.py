@@ -13,7 +13,9 @@ from softlookup.viewer.map_layers import MapLayer
 _BYTES_PER_CELL = 4 / 3 + 0.02  # base64 of a byte that nothing shrinks
 _MOST_BUCKETS, _FEWEST_BUCKETS = 256, 16
 _WIDEST, _NARROWEST = 128, 16  # of windows
-_LOOKED_AT = 1 << 27  # weights, of pooled layers: beyond that, of some queries only. A few seconds
+_LOOKED_AT = 1 << 26  # weights that are computed to pool all layers, and for all windows: a second or two
+_FEWEST_QUERIES, _FEWEST_ROWS = 32, 32  # that are looked at of a layer, and of a window
+_FINE = 1_000_000  # bytes of a page whose weights are held as finely as 8 bits can
 
 
 @dataclass(frozen=True)
@@ -22,25 +24,28 @@ class Plan:
 
     whole: as they are;  buckets: else, how many on a side a map is pooled into
     windows: first query and first key of windows that the user asked for; None: start, middle and end
-    window_width: queries and keys of a window
-    share: of the queries of a pooled layer that are looked at
+    window: how many queries and keys a window has
+    share: of the queries of a pooled layer that are looked at;  fine: weights are held as finely as they can
     """
 
     whole: bool
     buckets: int
     windows: Sequence[tuple[int, int]] | None
-    window_width: int
+    window: tuple[int, int]
     share: float
+    fine: bool
 
     def windows_of(self, layer: MapLayer) -> list[tuple[range, range]]:
         """Return queries and keys of each exact window of a pooled layer.
 
         Raises: SoftlookupError when a window of the user begins outside.
         """
-        width = self.window_width
-        last_q, last_k = max(0, layer.q_len - width), max(0, layer.k_len - width)
+        rows, columns = min(self.window[0], layer.q_len), min(self.window[1], layer.k_len)
+        last_q, last_k = layer.q_len - rows, layer.k_len - columns
+        middle = last_q // 2
+        beside = last_k // 2 if layer.kind == "cross" else middle + rows - columns + layer.k_len - layer.q_len
         starts = (
-            [(0, 0), (last_q // 2, last_k // 2), (last_q, last_k)] if self.windows is None else self.windows
+            [(0, 0), (middle, max(0, beside)), (last_q, last_k)] if self.windows is None else self.windows
         )
         for query, key in starts:
             if not (0 <= query < layer.q_len and 0 <= key < layer.k_len):
@@ -49,13 +54,8 @@ class Plan:
                     expected=f"a query below {layer.q_len} and a key below {layer.k_len}",
                     got=f"({query}, {key})",
                 )
-        return [
-            (
-                range(min(query, last_q), min(query, last_q) + min(width, layer.q_len)),
-                range(min(key, last_k), min(key, last_k) + min(width, layer.k_len)),
-            )
-            for query, key in dict.fromkeys((int(query), int(key)) for query, key in starts)
-        ]
+        corners = dict.fromkeys((min(int(query), last_q), min(int(key), last_k)) for query, key in starts)
+        return [(range(query, query + rows), range(key, key + columns)) for query, key in corners]
 
     def buckets_of(self, layer: MapLayer) -> tuple[int, int] | None:
         """Return into how many buckets queries and keys are pooled at most; None: the map is held whole."""
@@ -72,7 +72,11 @@ class Plan:
         return spread_queries(widths, self._looked_at(layer) // len(widths))
 
     def _looked_at(self, layer: MapLayer) -> int:
-        return layer.q_len if self.share >= 1 else max(1, min(layer.q_len, int(self.share * layer.q_len)))
+        return (
+            layer.q_len
+            if self.share >= 1
+            else min(layer.q_len, max(_FEWEST_QUERIES, int(self.share * layer.q_len)))
+        )
 
 
 def spread_queries(widths: Sequence[int], each: int) -> list[int]:
@@ -100,8 +104,9 @@ def plan_page(
     cells = sum(it.num_heads * it.q_len * it.k_len for it in layers)
     heads = sum(it.num_heads for it in layers)
     share = min(1.0, _LOOKED_AT / (cells * runs))
+    fine = cells * runs * _BYTES_PER_CELL <= _FINE
     if cells <= 0.95 * room:  # the rest is for words and small pictures
-        return Plan(True, 0, windows, 0, share)
+        return Plan(True, 0, windows, (0, 0), share, fine)
     buckets = int(math.sqrt(0.6 * room / heads))
     if buckets < _FEWEST_BUCKETS:
         raise SoftlookupError(
@@ -111,5 +116,13 @@ def plan_page(
             hint="fewer layers: layers=..., or a larger max_mb",
         )
     number = 3 if windows is None else max(1, len(windows))
-    width = int(math.sqrt(0.3 * room / heads / number))
-    return Plan(False, min(_MOST_BUCKETS, buckets), windows, max(_NARROWEST, min(_WIDEST, width)), share)
+    columns = _between(math.sqrt(0.3 * room / heads / number), _NARROWEST, _WIDEST)
+    a_query = (
+        number * runs * sum(it.num_heads * it.k_len for it in layers)
+    )  # weights of a query of each window
+    window = (_between(_LOOKED_AT / a_query, min(columns, _FEWEST_ROWS), columns), columns)
+    return Plan(False, min(_MOST_BUCKETS, buckets), windows, window, share, fine)
+
+
+def _between(number: float, least: int, most: int) -> int:
+    return max(least, min(most, int(number)))

@@ -128,7 +128,8 @@ function sayCell() {
   line.replaceChildren(
     "query ", ...placeAndToken(map.queries(query), layer.queries, "q"), " → key ",
     ...placeAndToken(map.keys(key), layer.keys, "k"), " ",
-    element("strong", { textContent: map.hidden(query, key) ? "hidden" : signed(value) }));
+    element("strong", { textContent: map.hidden(query, key) ? "hidden" : signed(value) }),
+    map.hidden(query, key) ? "" : element("span", { className: "dim", textContent: ` ±${short(map.error(value, map.step))}` }));
 }
 
 function placeAndToken(place, list, name) {

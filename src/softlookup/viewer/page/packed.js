@@ -22,17 +22,17 @@ function bytesOf(name) {
   return found;
 }
 
-function weightsFrom(codes, top) {
-  const table = Float32Array.from({ length: 256 }, (_, code) => top * (code / 255) ** 2);
+function weightsFrom(codes, step) {
+  const table = Float32Array.from({ length: 256 }, (_, code) => (code * step) ** 2);
   const values = new Float32Array(codes.length);
   for (let i = 0; i < codes.length; i++) values[i] = table[codes[i]];
   return values;
 }
 
-function gapsFrom(codes, top) {
+function gapsFrom(codes, step) {
   const table = Float32Array.from({ length: 256 }, (_, code) => {
-    const share = (code - 128) / 127;
-    return share * Math.abs(share) * top;
+    const root = (code - 128) * step;
+    return root * Math.abs(root);
   });
   const values = new Float32Array(codes.length);
   for (let i = 0; i < codes.length; i++) values[i] = table[codes[i]];
@@ -41,9 +41,9 @@ function gapsFrom(codes, top) {
 
 // Runs: "first", "second" (first + difference), "difference".
 async function valuesOf(holder, head, run) {
-  const weights = run === "difference" ? null : weightsFrom(await bytesOf(`${holder.maps.id}-${head}`), holder.maps.tops[head]);
+  const weights = run === "difference" ? null : weightsFrom(await bytesOf(`${holder.maps.id}-${head}`), holder.maps.steps[head]);
   if (run === "first") return weights;
-  const gaps = gapsFrom(await bytesOf(`${holder.gaps.id}-${head}`), holder.gaps.tops[head]);
+  const gaps = gapsFrom(await bytesOf(`${holder.gaps.id}-${head}`), holder.gaps.steps[head]);
   if (run === "difference") return gaps;
   for (let i = 0; i < gaps.length; i++) gaps[i] = Math.max(0, gaps[i] + weights[i]);
   return gaps;
@@ -55,7 +55,7 @@ async function smallOf(layer, run) {
   const [rows, columns] = said.shape;
   const codes = await bytesOf(said.id);
   const from = run === "difference" ? gapsFrom : weightsFrom;
-  return { rows, columns, of: (head) => from(codes.subarray(head * rows * columns, (head + 1) * rows * columns), said.tops[head]) };
+  return { rows, columns, of: (head) => from(codes.subarray(head * rows * columns, (head + 1) * rows * columns), said.steps[head]) };
 }
 
 // Return 0..255 for each cell, 0: hidden; null: everything is seen, or nothing is known.
@@ -75,12 +75,14 @@ async function mapOf(layer, head, run, window) {
   const start = window === null ? [0, 0] : [holder.q[0], holder.k[0]];
   return {
     values, mask, rows, columns, grid, start,
+    step: (run === "difference" ? holder.gaps : holder.maps).steps[head],
     exact: window !== null || layer.form === "whole",
     queries: (row) => span(row, grid[0], start[0], layer.qLen),
     keys: (column) => span(column, grid[1], start[1], layer.kLen),
     rowOf: (query) => Math.floor((query - start[0]) / grid[0]),
     columnOf: (key) => Math.floor((key - start[1]) / grid[1]),
     at: (row, column) => values[row * columns + column],
+    error: (value, step) => Math.sqrt(Math.abs(value)) * step + (step * step) / 4, // half a code, at most
     hidden: (row, column) => mask !== null && mask[row * columns + column] === 0,
   };
 }

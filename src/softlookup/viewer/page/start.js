@@ -36,12 +36,12 @@ function buildWords() {
 function howToRead() {
   const version = `Written by softlookup ${facts.version}. This page holds all its data and loads nothing.`;
   if (isTrace()) return [facts.coverage, version].filter(Boolean);
-  const error = Math.max(...facts.layers.flatMap((it) => [it.maps.error, it.gaps ? it.gaps.error : 0, ...it.windows.map((w) => w.maps.error)]));
+  const error = Math.max(...facts.layers.flatMap((it) => [it.maps.error, it.gaps ? it.maps.error + it.gaps.error : 0, ...it.windows.map((w) => w.maps.error)]));
   const pooled = facts.layers.filter((it) => it.form === "pooled");
   const sampled = pooled.filter((it) => it.looked < it.qLen);
   return [
     "Rows are queries, columns are keys; a row sums to 1. Hatched cells are hidden by the mask.",
-    `Weights are held in 8 bits on a scale of square roots. Read back, the largest error of any weight in this page is ${short(error)}; small weights are held more finely than large ones, and one that reads 0 may be up to 0.000004 times the largest of its map. Numbers beside heads were computed before that.`,
+    `Weights are held in 8 bits on a scale of square roots. Read back, the largest error of any number in this page is ${short(error)}, measured when it was written; small weights are held more finely than large ones, and beside each weight stands how far it may be off. Numbers of heads were computed before that.`,
     "Colours run on square roots too, so that small weights can be seen; the legend has the numbers. Lightness alone tells the order.",
     ...(pooled.length ? [`${pooled.length === 1 ? "One layer is" : `${pooled.length} layers are`} too long to be held whole: their maps are pooled, and a cell is the weight that a query of its block puts on the keys of its block, on average. Outlined windows are exact.`] : []),
     ...(sampled.length ? [`Of pooled layers, ${sampled[0].looked.toLocaleString("en")} of ${sampled[0].qLen.toLocaleString("en")} queries were looked at, spread evenly; the numbers of heads are of these.`] : []),

@@ -30,7 +30,7 @@ function drawSeries() {
 }
 
 function chart(points, said) {
-  const [wide, high, left, bottom] = [640, 260, 52, 28];
+  const [wide, high, left, bottom] = [Math.max(280, document.getElementById("series").clientWidth), 260, 52, 28];
   let [least, most] = said.share ? [0, 1] : [Math.min(...points.map((it) => it.low)), Math.max(...points.map((it) => it.high))];
   if (least === most) [least, most] = [least - 0.5, most + 0.5];
   const [first, last] = [points[0].step, points.at(-1).step];
