@@ -32,25 +32,25 @@ def command(context: click.Context, path: str, port: int, tokens: int, host: str
     from softlookup.lab.session import Session
 
     serving.require_server()
-    bound = serving.bound_socket(host, port)
-    if host not in serving.LOOPBACK:
-        click.echo(
-            f"warning: --host {host} opens this lab to other machines. Whoever has the address below can run "
-            "this model on texts of theirs, and it travels unencrypted.",
-            err=True,
-        )
-    click.echo(f"loading {path} ...", err=True)
-    session = Session(loaded_model(path), path, most_tokens=tokens)
-    keys = serving.keys_for(host)
-    address = serving.address_of(bound, host, keys)
+    with serving.bound_socket(host, port) as bound:
+        if host not in serving.LOOPBACK:
+            click.echo(
+                f"warning: --host {host} opens this lab to other machines. Whoever has the address below can "
+                "run this model on texts of theirs, and it travels unencrypted.",
+                err=True,
+            )
+        click.echo(f"loading {path} ...", err=True)
+        session = Session(loaded_model(path), path, most_tokens=tokens)
+        keys = serving.keys_for(host)
+        address = serving.address_of(bound, host, keys)
 
-    def ready() -> None:
-        click.echo(f"{session.name} is open at\n\n  {address}\n\nCtrl+C ends it.")
-        if opens:
-            serving.open_in_browser(address)
+        def ready() -> None:
+            click.echo(f"{session.name} is open at\n\n  {address}\n\nCtrl+C ends it.")
+            if opens:
+                serving.open_in_browser(address)
 
-    try:
-        serving.serve(lab_app(session, keys), bound, ready)
-    finally:
-        session.close()
+        try:
+            serving.serve(lab_app(session, keys), bound, ready)
+        finally:
+            session.close()
     context.exit(CLEAN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import html
 import importlib.util
 import socket
@@ -91,9 +92,5 @@ def serve(app: Any, bound: socket.socket, ready: Callable[[], None]) -> None:
     )
     bound.listen()
     ready()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[bound])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        bound.close()

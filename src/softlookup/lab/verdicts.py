@@ -110,8 +110,9 @@ def _facts(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _short(found: Estimate | None) -> str:
+def _short(found: Estimate | None) -> list[str]:
+    """Return a correlation and its interval, which may stand on a line of its own."""
     if found is None:
-        return "–"
-    between = "" if found.interval is None else f" [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
-    return f"{found.mean:+.2f}{between}"
+        return ["–"]
+    between = [] if found.interval is None else [f"[{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"]
+    return [f"{found.mean:+.2f}", *between]

@@ -31,11 +31,8 @@ export function cutToken(text, most = 14) {
   return characters.length > most ? characters.slice(0, most - 1).join("") + "…" : text;
 }
 
-/** A weight: three digits, or that it is smaller; 0 is exactly that. */
-export function weight(value) {
-  if (value === 0) return "0";
-  return Math.abs(value) < 0.0005 ? "<.001" : value.toFixed(3);
-}
+/** A weight, to three digits. */
+export const weight = (value) => value.toFixed(3);
 
 /** A number as people read it: three digits, small ones as powers of ten. */
 export function figure(value, digits = 3) {

@@ -104,6 +104,7 @@ function showPositions() {
 
 /** Show one head large. */
 async function choose(place, head) {
+  if (state.place !== place || state.head !== head) byId("verdict").replaceChildren();
   Object.assign(state, { place, head, maps: {} });
   state.query = Math.min(state.query, layer().size[0] - 1);
   grid.mark(place, head);
@@ -276,7 +277,7 @@ function listenToMap() {
   const at = (query) => {
     state.query = Math.max(0, Math.min(state.shown.rows - 1, query));
     changes.here.query = state.query;
-    showVerdictButton();
+    byId("verdict").replaceChildren();
     showMap();
   };
   canvas.onclick = (event) => {
@@ -297,14 +298,10 @@ function pointed(cell) {
   const place = byId("pointed");
   if (!cell) return place.replaceChildren();
   const i = cell.query * state.shown.columns + cell.key;
-  const value = state.shown.hidden[i] ? "hidden" : figure(state.shown.values[i], 4);
+  const value = state.shown.hidden[i] ? "hidden" : state.shown.values[i].toFixed(5);
   place.replaceChildren(
     `query ${cell.query} `, token(queries().text[cell.query]), ` → key ${cell.key} `, token(keys().text[cell.key]), `: ${value}`,
   );
-}
-
-function showVerdictButton() {
-  byId("ask-verdict").textContent = `Do these weights tell what matters? Head ${state.head}, query ${state.query}`;
 }
 
 async function begin() {
@@ -317,7 +314,7 @@ async function begin() {
   const { about } = state;
   colours = new Colours(about.colours);
   large = new LargeMap(byId("map"), colours);
-  grid = new HeadGrid(byId("heads"), colours, (place, head) => choose(place, head).then(showVerdictButton));
+  grid = new HeadGrid(byId("heads"), colours, choose);
   changes = new ChangeList(compare);
   results = new Results();
   const millions = figure(about.parameters / 1e6, about.parameters < 1e6 ? 3 : 1);
@@ -332,7 +329,6 @@ async function begin() {
   }
   listen();
   await read();
-  showVerdictButton();
 }
 
 begin();

@@ -1,6 +1,6 @@
 // What came of a run: predictions before and after, numbers, the verdict, and the list of results so far.
 
-import { byId, figure, make, token } from "./elements.js";
+import { byId, figure, make, token, weight } from "./elements.js";
 
 const MOST_KEPT = 40;
 
@@ -92,7 +92,7 @@ const WORD_CLASS = { faithful: "good", misleading: "bad" };
 export function showVerdict(element, found, keys) {
   element.replaceChildren(
     make("p", {}, make("span", { class: `word ${WORD_CLASS[found.word] ?? "doubt"}` }, found.word)),
-    make("p", {}, found.words, "."),
+    make("p", {}, `${found.words[0].toUpperCase()}${found.words.slice(1)}.`),
     make("p", { class: "small faint" }, `Measured: ${found.metric}.`),
     keyTable(found, keys),
     variantTable(found),
@@ -103,7 +103,7 @@ export function showVerdict(element, found, keys) {
 /** Weight of each key beside what removing it does. */
 function keyTable(found, keys) {
   const most = Math.max(...found.keys.flatMap((it) => [it.hidden, it.silenced]), 1e-12);
-  const cell = (value, share, kind) => make("td", {}, make("span", { class: "number" }, figure(value)), bar(Math.min(1, share), kind));
+  const cell = (value, share, kind) => make("td", {}, make("span", { class: "number" }, weight(value)), bar(Math.min(1, share), kind));
   const rows = found.keys.map((it) => {
     const names = it.keys.map((key) => [`${key} `, token(keys.text[key] ?? "")]);
     const name = make("td", {}, ...names.flatMap((one, i) => (i ? [", ", ...one] : one)));
@@ -123,7 +123,7 @@ function variantTable(found) {
   const rows = found.variants.map(([name, hidden, silenced, why]) =>
     make(
       "tr", {}, make("th", { scope: "row", title: why }, name),
-      make("td", { class: "number" }, hidden), make("td", { class: "number" }, silenced),
+      ...[hidden, silenced].map((it) => make("td", { class: "number" }, ...it.map((part) => make("span", {}, part)))),
     ),
   );
   return make("table", { class: "variants" }, make("thead", {}, make("tr", {}, ...heads.map((it) => make("th", { scope: "col" }, it)))), make("tbody", {}, ...rows));
