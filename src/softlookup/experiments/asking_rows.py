@@ -10,7 +10,7 @@ from torch import nn
 from softlookup.experiments.intervening import intervene
 from softlookup.experiments.metrics import fitting_metric, read_metric
 from softlookup.experiments.one_input import Input, read_inputs
-from softlookup.experiments.removing import Removal, row_facts
+from softlookup.experiments.removing import Removal, measured_row
 from softlookup.experiments.verdicts import Verdict, verdict_on
 from softlookup.recording import RecordedCall, record_attention
 from softlookup.terms import SoftlookupError, did_you_mean
@@ -61,7 +61,12 @@ def faithfulness(
     not shown: the query sees one key, so that nothing is ranked
     """
     given = read_inputs(inputs)
-    how = (how or Removal()).for_inputs(len(given))
+    how = Removal() if how is None else how
+    if not isinstance(how, Removal):
+        raise SoftlookupError(
+            "faithfulness: `how` cannot be used.", expected="Removal(...)", got=type(how).__name__
+        )
+    how = how.for_inputs(len(given))
     measured = None if metric is None else read_metric(metric)
     rows = []
     path = layer
@@ -72,9 +77,9 @@ def faithfulness(
             calls = [call for call in recording.calls if call.call.layer == path]
             measured = measured or fitting_metric(recording.output, "all")
             place = _row_of(calls, head, query, it)
-            rows.append(row_facts(model, it, calls[0], place, (measured, how)))
+            rows.append(measured_row(model, it, calls[0], place, (measured, how)))
     assert measured is not None
-    return verdict_on(rows, (str(path), head), measured.words, how.resampling)
+    return verdict_on(rows, (str(path), head), measured.size_words, how.resampling)
 
 
 def _path(layers: Sequence[str], layer: str | int) -> str:

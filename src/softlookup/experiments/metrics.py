@@ -65,6 +65,11 @@ class Metric:
             )
         return found.reshape(()).double()
 
+    @property
+    def size_words(self) -> str:
+        """What the sizes of effects are."""
+        return f"{self.words}; sizes are its root" if self.degree == 2 else self.words
+
     def size(self, output: Any, other: Any, unchanged: Any, given: Input) -> float:
         """Return how far an output is from another, as a size that grows evenly with small changes."""
         if self.apart is not None:
@@ -92,15 +97,10 @@ def logit_difference(
         plain, found = (
             prediction_rows(it, given, position, "logit_difference")[-1] for it in (unchanged, output)
         )
-        wanted = _own(target, given)
-        wanted = int(plain.argmax()) if wanted is None else wanted
-        other = _own(against, given)
-        if other is None:
-            other = int(
-                plain.detach()
-                .index_fill(-1, torch.tensor([wanted], device=plain.device), -torch.inf)
-                .argmax()
-            )
+        wanted, other = _own(target, given), _own(against, given)
+        order = plain.argsort(descending=True).tolist()
+        wanted = order[0] if wanted is None else wanted
+        other = next(it for it in order if it != wanted) if other is None else other
         _in_vocabulary((wanted, other), plain)
         return found[wanted] - found[other]
 

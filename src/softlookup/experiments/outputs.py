@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -18,19 +18,13 @@ Position = int | Literal["last", "all"]
 
 def main_tensor(output: Any) -> Tensor:
     """Return the logits, or the first tensor that the output holds."""
-    logits = getattr(output, "logits", None)
-    if isinstance(logits, Tensor):
-        return logits
+    for name in ("logits", "last_hidden_state"):
+        if isinstance(getattr(output, name, None), Tensor):
+            return cast("Tensor", getattr(output, name))
     if isinstance(output, Tensor):
         return output
-    parts = (
-        output.values()
-        if isinstance(output, Mapping)
-        else output
-        if isinstance(output, (tuple, list))
-        else ()
-    )
-    for part in parts:
+    parts = output.values() if isinstance(output, Mapping) else output
+    for part in parts if not isinstance(parts, (str, bytes)) and hasattr(parts, "__iter__") else ():
         if isinstance(part, Tensor) and part.is_floating_point():
             return part
     raise SoftlookupError(
@@ -46,7 +40,6 @@ def logits_of(output: Any, name: str) -> Tensor:
 
     Raises: SoftlookupError for an output that says that it holds none.
     """
-    found = main_tensor(output)
     if getattr(output, "logits", None) is None and hasattr(output, "last_hidden_state"):
         raise SoftlookupError(
             f"experiments: the metric {name!r} needs logits, and this model returns none.",
@@ -54,7 +47,7 @@ def logits_of(output: Any, name: str) -> Tensor:
             got=type(output).__name__,
             hint='metric="change" measures how far the output moved',
         )
-    return found
+    return main_tensor(output)
 
 
 def prediction_rows(output: Any, given: Input, position: Position, name: str) -> Tensor:

@@ -15,7 +15,7 @@ from softlookup.experiments.one_input import Input
 from softlookup.experiments.resampling import Resampling
 from softlookup.experiments.row_facts import RowFacts, is_heavy
 from softlookup.experiments.slopes import AddedToRow, row_slopes
-from softlookup.experiments.value_norms import value_norms
+from softlookup.experiments.value_norms import norms_of_values
 from softlookup.masks.accept import whole_number
 from softlookup.recording import RecordedCall
 
@@ -110,7 +110,7 @@ def _groups(visible: Sequence[int], values: Tensor | None) -> list[tuple[int, ..
     return [tuple(it) for it in groups]
 
 
-def row_facts(
+def measured_row(
     model: nn.Module, given: Input, call: RecordedCall, place: tuple[int, int], asked: tuple[Metric, Removal]
 ) -> RowFacts:
     """Remove the keys of one row and measure.
@@ -137,7 +137,7 @@ def row_facts(
     silenced = runs.sizes([Change(factors=row.factors([it])) for it in singles])
     counts, curves = _curves(runs, row, weights, how)
     uniform, shuffled = _other_maps(runs, row, how)
-    norms, why = value_norms(model, call, head)
+    norms, why = norms_of_values(model, call, head)
     rankings: dict[str, Tensor | None] = {
         "norm-weighted": None if norms is None else _of_groups(row, row.weights * norms),
         **_slopes(model, given, call, (head, query), row, asked),

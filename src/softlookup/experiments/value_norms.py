@@ -13,7 +13,7 @@ _NAMES = ("o_proj", "out_proj", "c_proj", "to_out", "to_out.0", "wo", "dense", "
 _NAMES_AROUND = ("output.dense", "out_proj", "o_proj", "dense", "to_out")
 
 
-def value_norms(model: nn.Module, call: RecordedCall, head: int) -> tuple[Tensor | None, str]:
+def norms_of_values(model: nn.Module, call: RecordedCall, head: int) -> tuple[Tensor | None, str]:
     """Return float64 [T_k]: |v| or, where the output projection is found, |W v| with the head's columns W.
 
     Also returns the words for it: why there are none, or that the projection was not found.

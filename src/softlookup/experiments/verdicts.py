@@ -79,7 +79,7 @@ class Verdict:
         lines += [
             "",
             f"removal curve, most weighted first: {self.area.mean:+.2f} more area than random orders, "
-            f"{self.orders_beaten:.0%} of which it beats",
+            f"{100 * self.orders_beaten:.0f} % of which it beats",
             f"size of the effect: no key at all {self.everything:.3g}, a uniform row {self.uniform:.3g}, "
             f"shuffled weights {self.shuffled:.3g}",
         ]
