@@ -65,6 +65,15 @@ class Recording:
         return calls[number]
 
 
+@dataclass(eq=False)
+class _Part:
+    """What heads found so far: outputs [rows of the map, d_v], how many rows, whether any came twice."""
+
+    outputs: Tensor
+    rows: int = 0
+    several: bool = False
+
+
 class _Keeping:
     """Keeps every call of one model."""
 
@@ -74,6 +83,7 @@ class _Keeping:
         self.coverage = Coverage([it for it in attention_layers(model) if self._wanted(it)])
         self.calls: list[RecordedCall] = []
         self.following = Following(model)
+        self._parts: dict[int, _Part] = {}  # by place in calls
 
     def changed(
         self, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any
@@ -110,13 +120,21 @@ class _Keeping:
             )
 
     def _keep_outputs(self, place: int, met: Met) -> Tensor:
-        """Keep what heads found where all of them meet the values at once, and only once."""
+        """Keep what heads found, part by part where they are computed so, until it is whole."""
         recorded = self.calls[place]
         call = recorded.call
-        shape = (call.batch_size, call.num_heads, call.q_len, met.outputs.shape[-1])
-        whole = not met.again and len(met.rows) == shape[0] * shape[1] * shape[2]
-        outputs = met.outputs.detach()[met.rows.argsort()].reshape(shape) if whole else None
-        self.calls[place] = replace(recorded, outputs=outputs, values=met.values() if whole else None)
+        rows, width = call.batch_size * call.num_heads * call.q_len, met.outputs.shape[-1]
+        part = self._parts.setdefault(place, _Part(met.outputs.new_empty(rows, width)))
+        part.several |= (
+            met.again or width != part.outputs.shape[-1]
+        )  # what a head finds is a sum then
+        if not part.several:
+            part.outputs[met.rows] = met.outputs.detach()
+            part.rows += len(met.rows)
+        shape = (call.batch_size, call.num_heads, call.q_len, width)
+        outputs = part.outputs.view(shape) if part.rows == rows and not part.several else None
+        values = met.values() if outputs is not None and len(met.rows) == rows else None
+        self.calls[place] = replace(recorded, outputs=outputs, values=values)
         return met.outputs
 
     def _wanted(self, path: str) -> bool:

@@ -164,7 +164,7 @@ def _outputs(outputs: Tensor | None, at: At) -> Tensor:
         raise SoftlookupError(
             f"{at.words}: the recording does not show what heads of {at.call.layer or 'the model'} found.",
             expected="a recording of calls that show it",
-            got="a fast path of torch that goes from tokens to tokens",
+            got="a fast path of torch from tokens to tokens, or weights that meet values more than once",
             hint="record inside `with intervene(model):`, which switches the fast paths off",
         )
     return outputs
