@@ -264,12 +264,14 @@ class Following:
                 self._drop(thread)
 
     def _module_begins(self, module: nn.Module, args: Any) -> None:
-        if module is self._model:
+        if not torch.compiler.is_compiling() and module is self._model:
             self._drop(threading.get_ident())
             if self._at_begin is not None:
                 self._at_begin()
 
     def _module_done(self, module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         thread = threading.get_ident()
         if not self._journeys.get(thread):
             return
