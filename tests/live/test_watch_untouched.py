@@ -155,6 +155,26 @@ def test_compiled_models_are_untouched_and_seen(training, when):
     assert [it.call.layer for it in trace.records] == ["blocks.0", "blocks.1"]
 
 
+class WithDropout(Fused):
+    def forward(self, x):
+        q, k, v = (
+            it.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for it in self.c_attn(x).chunk(3, dim=-1)
+        )
+        allowed_mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        y = functional.scaled_dot_product_attention(q, k, v, allowed_mask, 0.1 * self.training)
+        return self.c_proj(y.transpose(1, 2).flatten(2))
+
+
+def test_functions_that_the_compiler_runs_itself_are_not_calls_of_the_model():
+    """It takes attention with a mask and dropout apart by a softmax in Python, while it traces."""
+    torch.compiler.reset()
+    model = Small(WithDropout, layers=1)
+    compiled = torch.compile(model, backend="aot_eager_decomp_partition", dynamic=False)
+    ids = tokens()
+    trace = assert_untouched(lambda: compiled(ids), model, training=True, watched=compiled)
+    assert [(it.call.layer, it.call.way) for it in trace.records] == [("blocks.0", "sdpa")]
+
+
 @given(
     batch=st.integers(1, 3),
     length=st.integers(1, 12),

@@ -22,6 +22,7 @@ from torch import Tensor
 from softlookup.live.compiled_calls import hand_over, tell
 from softlookup.live.door_files import Door, all_doors
 from softlookup.live.followed_weights import as_plain
+from softlookup.live.kept_answers import forget
 
 _lock = threading.RLock()
 _listening: list[Listener] = []  # changed as a whole: other threads may be going through it
@@ -98,10 +99,12 @@ def _standing_for(original: Callable[..., Any], door: Door) -> Callable[..., Any
 
     @functools.wraps(original, updated=())
     def softlookup_listens(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():  # the compiler follows these lines, and does not run them
             output = original(*args, **kwargs)
             hand_over(door.name, args, kwargs, output)
             return output
+        if torch.compiler.is_compiling():  # a function of the compiler's own, say how dropout is decomposed
+            return original(*args, **kwargs)
         wanting, answering = [it for it in _listening if it.wants()], tuple(_changing)
         if not (wanting or answering) or getattr(_inside, "a_call", False):
             return original(*args, **kwargs)
@@ -182,6 +185,7 @@ def _in_place_for(whose: list[Any], who: Any) -> Iterator[None]:
                 taken = [it for it in reversed(_in_place) if it.take()]
                 _swap_names([(it.in_place, it.original) for it in taken if it.in_a_module])
                 _in_place.clear()
+                forget()
 
 
 def listeners() -> tuple[Listener, ...]:
