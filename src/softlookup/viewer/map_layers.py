@@ -104,15 +104,16 @@ class RecordedLayer:
             )
 
         ends = [0, self.q_len - 1]
-        same = torch.equal(_softmax(self._scores(ends)), self._weights(ends))
+        scores = self._scores(ends)
+        same = torch.equal(_softmax(scores, scores != -math.inf), self._weights(ends))
         self._has_sinks = not same  # they take from every row, and show in no score
 
     def seen(self, queries: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """Return weights and mask: see ``MapLayer``. Both come from the scores, which are computed once."""
         scores = self._scores(queries)
-        allowed = one_for_all_heads((scores != -math.inf).cpu())
-        weights = self._weights(queries) if self._has_sinks else _softmax(scores)
-        return weights.cpu(), allowed
+        allowed = scores != -math.inf
+        weights = self._weights(queries) if self._has_sinks else _softmax(scores, allowed)
+        return weights.cpu(), one_for_all_heads(allowed.cpu())
 
     def _scores(self, queries: Sequence[int]) -> Tensor:
         found: Tensor = self._recorded.scores(sample=self._sample, queries=list(queries))
@@ -123,10 +124,10 @@ class RecordedLayer:
         return found
 
 
-def _softmax(scores: Tensor) -> Tensor:
+def _softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     """Return weights of scores that are -inf where a key is hidden; 0 in rows without keys."""
     weights = scores.softmax(dim=-1)
-    blind = (scores == -math.inf).all(dim=-1)
+    blind = ~allowed.any(dim=-1)
     return weights.masked_fill_(blind[..., None], 0.0) if bool(blind.any()) else weights
 
 
@@ -196,11 +197,15 @@ def _mask_of(weights: Tensor, mask: Any, name: str) -> Tensor | None:
 
 
 def _causal_if_seen(weights: Tensor) -> Tensor | None:
-    """Return the causal mask where every weight above the diagonal is exactly 0: nothing else does that."""
+    """Return the causal mask where every weight above the diagonal is exactly 0: nothing else does that.
+
+    A query whose row is 0 in all heads sees no key.
+    """
     _, q_len, k_len = weights.shape
     if q_len != k_len or q_len < 2 or bool(weights.triu(1).any()):
         return None
-    return torch.ones(1, q_len, k_len, dtype=torch.bool, device=weights.device).tril()
+    sees = (weights != 0).any(dim=-1).any(dim=0)
+    return torch.ones(1, q_len, k_len, dtype=torch.bool, device=weights.device).tril() & sees[:, None]
 
 
 def one_for_all_heads(allowed: Tensor) -> Tensor:

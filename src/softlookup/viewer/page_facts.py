@@ -128,7 +128,7 @@ def _hold_rows(
     sizes: Sizes,
     scale: Scale = WEIGHTS,
 ) -> dict[str, Any]:
-    """Pack maps that come some rows at a time, a text for each head; measure the error of what is read back."""
+    """Pack maps that come some rows at a time, a text for each head; measure by how much they are off."""
     codes = torch.empty(len(sizes.tops), *sizes.shape, dtype=torch.uint8)
     # Steps as the page reads them, so that the error is that of the page.
     steps = torch.tensor(plain(steps_of(sizes.tops, scale.codes, sizes.least) * (1 + 1e-5)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from softlookup.terms import SoftlookupError
 
-_SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍", " ": "·", "\u00a0": "⍽", "\x7f": "␡"}
+_SIGNS = {"\n": "↵", "\t": "⇥", " ": "·"}
 _LONGEST = 4000  # characters of a token that the page holds; the rest is counted
 
 
@@ -16,7 +16,7 @@ def shown(token: str) -> str:
     """Return what is shown of a token: spaces at its ends, controls and invisible characters become signs.
 
     >>> shown(" the"), shown("a" + chr(0) + "b"), shown("")
-    ('·the', 'a␀b', '∅')
+    ('·the', 'a⟨00⟩b', '∅')
     """
     if not token:
         return "∅"
@@ -34,12 +34,10 @@ def _visible(character: str) -> str:
     if character in _SIGNS:
         return _SIGNS[character]
     code = ord(character)
-    if code < 32:
-        return chr(0x2400 + code)  # the pictures that Unicode has for controls
     # Formats (bidirectional overrides, zero-width), lone surrogates, private and unassigned ones, line ends.
     # Joiners belong to the scripts and emoji that use them.
     if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
-        return character if character in "\u200c\u200d" else f"⟨{code:04X}⟩"
+        return character if character in "\u200c\u200d" else f"⟨{code:02X}⟩"
     return character
 
 

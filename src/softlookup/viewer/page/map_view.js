@@ -8,7 +8,7 @@ let plan = null;
 function drawHead() {
   const layer = layerNow();
   document.getElementById("head-title").replaceChildren(
-    element("bdi", { className: "path", textContent: layer.name || "(the model)" }), ` head ${state.head}`);
+    element("bdi", { className: "path", textContent: layerName(layer) }), ` head ${state.head}`);
   drawNumbersOf(layer);
   if (isTrace()) return;
   paintMap();
@@ -20,6 +20,9 @@ function drawHead() {
   document.querySelector("[data-zoom=all]").disabled = whole;
   document.getElementById("mask").parentElement.hidden = !layer.mask;
 }
+
+// A layer that is a number alone is called a layer.
+const layerName = (layer) => (/^\d*$/.test(layer.name) ? (layer.name ? `layer ${layer.name}` : "(the model)") : layer.name);
 
 function paintMap() {
   const { map, view } = state;

@@ -85,7 +85,7 @@ function tileWords(at, head) {
   if (!isTrace() && state.shown !== "maps" && !["entropy_nats", "distance_tokens", "first token"].includes(state.shown)) {
     numbers.push(`${wordsOf(state.shown)} ${short(numberOf(layer, state.shown, head))}`);
   }
-  return [`layer ${cut(layer.name || "(the model)", 40)}, head ${head}`, ...numbers].join(" · ");
+  return [`${cut(layerName(layer), 40)}, head ${head}`, ...numbers].join(" · ");
 }
 
 function sayTile(place) {

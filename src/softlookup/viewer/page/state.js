@@ -25,17 +25,18 @@ const isTrace = () => facts.form === "trace";
 
 let asked = 0; // only the answer to the last question is drawn
 
-async function openHead(layer, head, { window = null, keepPlace = true } = {}) {
-  const moved = layer !== state.layer || window !== state.window;
+async function openHead(layer, head, { window = null } = {}) {
+  const before = state.window === window ? state.map : null;
   Object.assign(state, { layer, head, window, over: null });
   if (isTrace()) return tell("head");
   const mine = ++asked;
   const map = await mapOf(layerNow(), head, state.run, window);
   if (mine !== asked) return undefined;
   state.map = map;
-  if (!state.view || moved || !keepPlace) state.view = { q0: 0, q1: map.rows, k0: 0, k1: map.columns };
-  const inside = state.query !== null && state.query < map.rows && state.key < map.columns;
-  if (!inside || moved) choose(map.rows - 1, null, true);
+  // The same query and key of another head, where its map is of the same size.
+  const same = before && before.rows === map.rows && before.columns === map.columns;
+  if (!same) state.view = { q0: 0, q1: map.rows, k0: 0, k1: map.columns };
+  if (!same) choose(map.rows - 1, null, true);
   return tell("head", "place");
 }
 
