@@ -301,3 +301,77 @@ def test_change_by_hand_is_itself_checked_against_torch():
     found = Change()(q @ k.transpose(-1, -2) / math.sqrt(8) + later, v)
     wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("by_softmax", [False, True])
+def test_a_query_that_saw_no_key_stays_as_it_is(by_softmax):
+    """Padding that sees nothing gets what the model makes of it: here the mean of all values."""
+
+    class Padded(Fused):
+        def forward(self, x):
+            q, k, v = (it.unflatten(-1, (4, -1)).transpose(1, 2) for it in self.c_attn(x).chunk(3, dim=-1))
+            hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+            hidden[:, :2] = True
+            mask = torch.zeros(hidden.shape).masked_fill(hidden, torch.finfo(torch.float32).min)
+            if by_softmax:
+                y = (q @ k.transpose(-1, -2) / math.sqrt(8) + mask).softmax(-1) @ v
+            else:
+                y = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+            return self.c_proj(y.transpose(1, 2).flatten(2))
+
+    model, ids = Small(Padded, layers=1).eval(), tokens()
+    plain = model(ids)
+    at = {"layer": "*", "head": 1}
+    for doing in (uniform_map(**at), remove_source(0, **at), remove_source(3, **at), scale_logits(2, **at)):
+        with intervene(model, doing):
+            found = model(ids)
+        assert torch.equal(found[:, :2], plain[:, :2])
+        assert torch.equal(found[:, 2:], plain[:, 2:]) == ("(0," in repr(doing))
+
+
+@pytest.mark.parametrize("what", ["remove_source", "scale_logits", "uniform_map", "zero"])
+def test_a_sink_keeps_its_own_score(what, monkeypatch):
+    pytest.importorskip("transformers")
+    from transformers.models.gpt_oss import modeling_gpt_oss
+    from watched_models import FAMILIES
+
+    model, inputs = FAMILIES["gpt_oss"]("eager")
+    layer, head = model.get_submodule(LLAMA), 2
+    original = modeling_gpt_oss.eager_attention_forward
+
+    def by_hand(module, query, key, value, attention_mask, scaling, **kwargs):
+        if module is not layer:
+            return original(module, query, key, value, attention_mask, scaling, **kwargs)
+        k, v = key.repeat_interleave(2, 1), value.repeat_interleave(2, 1)
+        scores = (query @ k.mT * scaling + attention_mask).masked_fill(attention_mask < -1e4, float("-inf"))
+        if what == "remove_source":
+            scores[:, head, :, 3] = float("-inf")
+        if what == "scale_logits":
+            scores[:, head] *= 0.5
+        sinks = module.sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        weights = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1].clone()
+        if what == "uniform_map":
+            seen = scores[:, head] > float("-inf")
+            weights[:, head] = seen / seen.sum(-1, keepdim=True)
+        heads = weights @ v
+        if what == "zero":
+            heads[:, head] = 0
+        return heads.transpose(1, 2).contiguous(), weights
+
+    doing = {
+        "remove_source": remove_source(3, layer=LLAMA, head=head),
+        "scale_logits": scale_logits(0.5, layer=LLAMA, head=head),
+        "uniform_map": uniform_map(layer=LLAMA, head=head),
+        "zero": ablate(layer=LLAMA, head=head),
+    }[what]
+    with torch.no_grad():
+        with intervene(model, doing):
+            found = model(**inputs).logits
+            recorded = record_attention(model, **inputs)[LLAMA].weights(0, heads=[head])[0]
+        plain = model(**inputs).logits
+        monkeypatch.setattr(modeling_gpt_oss, "eager_attention_forward", by_hand)
+        wanted = model(**inputs).logits
+    real = inputs["attention_mask"].bool()
+    torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=1e-5)
+    assert (found - plain).abs().max() > 1e-2
+    assert (recorded.sum(-1) < 0.999).all() == (what != "uniform_map")
