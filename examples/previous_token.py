@@ -166,6 +166,7 @@ def words(place: Place) -> str:
 def show_training(trace: Trace) -> None:
     """Print how far heads looked, and how broadly, at some steps of the training."""
     print("\nWatched while it trained: how many tokens away a head looks, and how broadly (1: alike at all)")
+    print(" " * 20 + "".join(f"{f'head {head}':>15}" for head in range(HEADS)))
     for layer in range(LAYERS):
         seen = [it for it in trace.records if it.call.layer == f"attention.{layer}"]
         for record in [seen[round(part * (len(seen) - 1))] for part in (0, 0.05, 0.1, 0.3, 0.6, 0.8, 1)]:
@@ -173,7 +174,8 @@ def show_training(trace: Trace) -> None:
             pairs = zip(numbers["distance_tokens"][0], numbers["entropy_share"][0], strict=True)
             heads = "".join(f"{far:9.1f} {broad:5.2f}" for far, broad in pairs)
             print(f"  layer {layer}, step {record.call.step:4}{heads}")
-    print(f"  {trace.coverage}; alarms: {'; '.join(it.words for it in trace.alarms) or 'none'}")
+    alarms = "; ".join(f"{it.name}: {it.words}" for it in trace.alarms)
+    print(f"  {trace.coverage}; alarms: {alarms or 'none'}")
 
 
 def look_and_test(model: nn.Module, unseen: Tensor) -> tuple[Place, Place]:
