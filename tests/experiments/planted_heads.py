@@ -14,6 +14,7 @@ KINDS = {
     "identity": "faithful",  # the query looks at itself
     "previous_token": "faithful",
     "graded": "faithful",  # weights fall from key to key, all values are of one length
+    "uneven_values": "faithful",  # the same, and values of unequal lengths, up to three to one
     "local_window": "faithful",  # three keys share the weight, the others have none
     "twins": "faithful",  # two keys hold the same value and share most of the weight
     "decoy_of_zero_norm": "misleading",  # most weight on a key whose value is zero
@@ -187,6 +188,8 @@ def _row(kind, query, values, more):
         return _peak(query - 1, heavy, n, draw), values
     if kind == "graded":
         return graded, values
+    if kind == "uneven_values":
+        return graded, values * 3 ** torch.rand(len(values), 1, generator=draw)
     if kind == "constant":
         return graded, values[:1].expand_as(values) * 1.0
     if kind == "local_window":

@@ -1,4 +1,4 @@
-"""Change attention in a model, and see what it changes; hold a map to it."""
+"""Change attention in a model, and see what that changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learn attention: exercises that name your mistake, hints, a quiz."""
+"""Learn attention: exercises that name your mistake, a quiz."""
 
 from __future__ import annotations
 
