@@ -54,8 +54,8 @@ def coarse_step(k_len: int) -> float:
 def codes_of(weights: Tensor, steps: Tensor) -> Tensor:
     """Return weights, 0 or larger, as codes uint8; ``steps`` broadcasts to them.
 
-    >>> codes_of(torch.tensor([0.0, 0.0001, 0.25, 1.0]), torch.tensor(1 / 255)).tolist()
-    [0, 3, 128, 255]
+    >>> codes_of(torch.tensor([0.0, 0.0001, 0.36, 1.0]), torch.tensor(1 / 255)).tolist()
+    [0, 3, 153, 255]
     """
     return weights.sqrt().div_(steps).round_().to(torch.uint8)
 

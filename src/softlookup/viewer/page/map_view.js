@@ -67,7 +67,7 @@ function drawNumbersOf(layer) {
   }
   const best = facts.measures
     .map((it) => ({ ...it, value: numberOf(layer, it.name, state.head), chance: layer.chance[it.name][state.head] }))
-    .filter((it) => it.value !== null && it.name !== "first token" && it.name !== "uniform");
+    .filter((it) => it.value !== null && !["first token", "uniform", "one key"].includes(it.name));
   const strongest = best.sort((a, b) => Math.abs(b.value - b.chance) - Math.abs(a.value - a.chance))[0];
   if (strongest && state.run !== "difference") {
     place.append(numberBox(strongest.name, strongest.how, strongest.value, "", evenWords(layer, strongest.name)));
@@ -104,21 +104,29 @@ function drawBadge(layer) {
       (layer.looked < layer.qLen ? `, of ${layer.looked} queries that were looked at, spread over ${layer.qLen}.` : ".");
 }
 
+// The buttons of a layer's windows are made once, so that none vanishes under a pointer.
 function drawWindowButtons(layer) {
   const place = document.getElementById("windows");
-  place.replaceChildren();
-  if (layer.form !== "pooled") return;
-  const add = (text, number, title) => {
+  if (place.dataset.layer !== String(state.layer)) {
+    place.dataset.layer = state.layer;
+    place.replaceChildren(...(layer.form === "pooled" ? windowButtons(layer) : []));
+  }
+  for (const button of place.children) {
+    button.setAttribute("aria-pressed", String(button.dataset.window === String(state.window)));
+  }
+}
+
+function windowButtons(layer) {
+  const made = (text, number, title) => {
     const button = element("button", { type: "button", textContent: text, title });
-    button.setAttribute("aria-pressed", String(state.window === number));
+    button.dataset.window = number;
     button.addEventListener("click", () => openHead(state.layer, state.head, { window: number }));
-    place.append(button);
+    return button;
   };
-  add("pooled", null, "The whole map, pooled");
-  layer.windows.forEach((it, number) => {
-    const words = `queries ${placeWords([it.q[0], it.q[1] - 1])} on keys ${placeWords([it.k[0], it.k[1] - 1])}`;
-    add(`exact ${placeWords([it.q[0], it.q[1] - 1])}`, number, `Exact: ${words}`);
-  });
+  return [made("pooled", null, "The whole map, pooled"), ...layer.windows.map((it, number) => {
+    const [queries, keys] = [placeWords([it.q[0], it.q[1] - 1]), placeWords([it.k[0], it.k[1] - 1])];
+    return made(`exact ${queries}`, number, `Exact: queries ${queries} on keys ${keys}`);
+  })];
 }
 
 // One line: the query, the key, the weight.
