@@ -220,6 +220,8 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_no_code_in_it():
 
 def test_bodies_that_are_too_large_are_refused_whatever_their_header_says(page):
     assert page.post("/api/jobs", content=b"x" * (MOST_BODY_BYTES + 1)).status_code == 413
+    unread = page.post("/api/jobs/1/cancel", content=b"x" * (MOST_BODY_BYTES + 1))
+    assert unread.status_code == 413
     pieces = (b"x" * 4096 for _ in range(MOST_BODY_BYTES // 4096 + 2))
     assert page.post("/api/jobs", content=pieces).status_code == 413
     assert page.get("/api/model?" + "x" * 3000).status_code == 414
