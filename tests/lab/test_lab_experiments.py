@@ -2,10 +2,12 @@
 
 import base64
 import contextlib
+import functools
 import io
 import re
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import torch
@@ -67,10 +69,13 @@ def logits(session, text=TEXT, **more):
         return session.model(**{**inputs, **more}).logits[0]
 
 
+once = functools.cache(loaded_model)  # scripts may share a model: that it stays as it was is tested
+
+
 def run(python):
     """Run a saved script in this process and return what it prints."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), mock.patch("softlookup.auditing.loading.loaded_model", once):
         exec(compile(python, "saved.py", "exec"), {"__name__": "__main__"})
     return out.getvalue()
 
@@ -267,6 +272,7 @@ def test_a_verdict_says_how_far_it_is_and_ends_between_two_forwards(llama):
     assert compare(llama, facts, {"kind": "scale_logits", "factor": 1, "layer": "*"})["kl_nats"] < 1e-6
 
 
+@pytest.mark.long  # a new process that loads torch; the other tests run the scripts in this one
 def test_a_saved_script_is_a_program(sessions, tmp_path):
     session = sessions["factory"]
     facts = read(session)
