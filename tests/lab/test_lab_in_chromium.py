@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import shutil
 import threading
 import time
