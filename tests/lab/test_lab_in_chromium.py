@@ -25,9 +25,8 @@ from softlookup.lab.serving import address_of, bound_socket, keys_for
 from softlookup.lab.session import Session
 
 pytestmark = pytest.mark.browser
-CHROMIUM = next(
-    (it for it in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if it), None
-)
+NAMES = (os.environ.get("SOFTLOOKUP_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((it for it in map(shutil.which, NAMES) if it), None)
 WIDTHS = (1280, 390)
 HOSTILE = "</script><img src=x onerror=alert(1)> \u202e שלום & <b>bold</b>"
 SLOW_MS, VERDICT_MS = 60_000, 300_000  # of a trained model on two cores; a tiny one answers at once
