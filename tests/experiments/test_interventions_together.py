@@ -88,17 +88,21 @@ def llama(implementation):
 LLAMA = "model.layers.1.self_attn"
 
 
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-def test_one_new_token_after_a_cache_is_changed_as_in_the_whole_sequence(implementation):
-    """Transformers hands its heads over as queries then: a head must stay a head."""
+def test_one_new_token_after_a_cache_is_changed_as_in_the_whole_sequence(implementation, padded):
+    """Beside a mask, transformers hands heads over as queries then: a head must stay a head."""
     model, ids = llama(implementation)
+    model, mask = model.float(), torch.ones_like(ids)
+    if padded:
+        mask[1, :2] = 0
     at = {"layer": LLAMA, "head": [1, 2]}
     doing = (remove_source(2, **at), scale_logits(0.5, layer=LLAMA, head=3), ablate(layer=LLAMA, head=0))
     with torch.no_grad(), intervene(model, *doing):
-        whole = model(ids).logits[:, -1]
-        before = model(ids[:, :-1], use_cache=True)
-        last = model(ids[:, -1:], past_key_values=before.past_key_values).logits[:, -1]
-    torch.testing.assert_close(last, whole, rtol=0, atol=1e-6)
+        whole = model(ids, attention_mask=mask).logits[:, -1]
+        before = model(ids[:, :-1], attention_mask=mask[:, :-1], use_cache=True)
+        last = model(ids[:, -1:], attention_mask=mask, past_key_values=before.past_key_values).logits[:, -1]
+    torch.testing.assert_close(last, whole, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", ["llama", "t5"])

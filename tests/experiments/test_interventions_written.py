@@ -74,6 +74,7 @@ FORMS = {
     "chunks of queries": by_chunks_of_queries,
     "heads last": heads_last,
     "keys first": keys_first,
+    "heads before samples": lambda w, v: (w.transpose(0, 1) @ v.transpose(0, 1)).transpose(0, 1),
     "through casts and dropout": through_casts,
     "through indexing": lambda w, v: w[:, :, :, :] @ v,
     "through squeezing": lambda w, v: (w.unsqueeze(0).squeeze(0).contiguous().clone()) @ v,
@@ -128,6 +129,9 @@ def test_a_head_is_ablated_in_every_form(name):
     def resampled(heads):
         return heads.index_copy(1, torch.tensor([2]), elsewhere[:, 2:3])
 
+    def two_resampled(heads):
+        return heads.index_copy(1, torch.tensor([1, 2]), elsewhere[:, 1:3])
+
     def some_queries(heads):
         heads = heads.clone()
         heads[1, 2, [3, 5]] = 0
@@ -138,6 +142,7 @@ def test_a_head_is_ablated_in_every_form(name):
         (ablate(**at), zeroed),
         (ablate(**at, how="mean", reference=other), mean),
         (ablate(**at, how="resample", reference=other), resampled),
+        (ablate(layer="", head=[2, 1], how="resample", reference=other), two_resampled),
         (ablate(**at, query=[3, 5], sample=1), some_queries),
     ):
         if name == "through casts and dropout" and doing.how != "zero":
