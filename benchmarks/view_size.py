@@ -7,6 +7,7 @@
 it is hidden. 65,536: 12 heads of width 64, causal, recorded; maps are pooled, of as many queries as the page
 says. Written: from tensors, or queries and keys, to the file. Usable: from opening the file until the
 overview, the map and the row are drawn; and then from a key that chooses another head until its map is drawn.
+"load_before" says how busy the machine was: beside others' work, seconds of the processor count, not of the wall.
 """
 
 from __future__ import annotations
@@ -96,13 +97,14 @@ def measured(make: Callable[[], Any], browser: bool) -> dict[str, Any]:
     tokens = None if isinstance(what, Recording) else [f" word{i % 40}" for i in range(what.shape[-1])]
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        seconds = []
+        seconds, on_cpu = [], []
         for _ in range(ROUNDS):
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
             shown = view(what, tokens=tokens, to=page)
             seconds.append(time.perf_counter() - start)
+            on_cpu.append(time.process_time() - cpu)
         found = {"shown": shown.words, "mb": round(page.stat().st_size / 1e6, 2)}
-        found["write_s"] = turns.spread(seconds, 2)
+        found |= {"write_s": turns.spread(seconds, 2), "write_cpu_s": turns.spread(on_cpu, 2)}
         return found | (in_chromium(page) if browser else {})
 
 

@@ -226,6 +226,33 @@ def test_a_watch_shows_series_and_alarms_and_no_map(opened):
     it.page.wait_for_function("document.getElementById('series').textContent.includes('own position')")
 
 
+def test_a_notebook_shows_the_page_in_a_frame(chromium, tmp_path):
+    file = tmp_path / "notebook.html"
+    frame = view(two_layers(), tokens=TOKENS, title="By hand")._repr_html_()
+    file.write_text(f"<!doctype html><title>a notebook</title>{frame}", encoding="utf-8")
+    page = chromium.new_page()
+    said = []
+    page.on("console", lambda it: said.append(it.text))
+    page.goto(file.as_uri())
+    inside = page.frames[1]
+    inside.wait_for_selector("body[data-ready]")
+    assert inside.locator("#title").inner_text() == "By hand"
+    assert said == []
+    page.close()
+
+
+def test_a_page_that_was_cut_off_says_so(chromium, tmp_path):
+    file = tmp_path / "cut.html"
+    html = view(two_layers(), tokens=TOKENS).html
+    file.write_text(html[: html.index('id="packed-1-3"') - 60], encoding="utf-8")
+    page = chromium.new_page()
+    page.goto(file.as_uri())
+    page.wait_for_selector("body[data-ready]")
+    page.locator("#grid .tile").nth(9).click()
+    page.wait_for_function("document.getElementById('note').textContent.includes('cut off')")
+    page.close()
+
+
 def test_a_large_page_can_be_used_within_a_second(opened):
     it = opened(random_maps(12, 12, 128, 128, causal=True), tokens=[" word"] * 128)
     # Several pages may be measured at once: what is asked for is a second on a machine that is free.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -38,22 +38,49 @@ def page_of(facts: Mapping[str, Any], packed: Mapping[str, str]) -> str:
     style = _text("page.css")
     script = '"use strict";\n(() => {\n' + "\n".join(_text(name) for name in SCRIPTS) + "})();\n"
     facts = {**facts, "version": softlookup.__version__, "colours": _colours()}
-    data = "\n".join(
-        f'<script type="application/octet-stream" id="packed-{name}">{text}</script>'
-        for name, text in packed.items()
-    )
+    first = [name for name in packed if _is_looked_at_first(name, facts["open"] or [0, 0])]
     parts = {
         "POLICY": _policy(script, style),
         "TITLE": ascii_html(str(facts["title"])),
         "STYLE": style,
         "FACTS": safe_json(facts),
-        "DATA": data,
+        "FIRST": _elements(packed, first),
+        "DATA": _elements(packed, [name for name in packed if name not in set(first)]),
         "SCRIPT": script,
     }
     page = _text("page.html")
-    for name in ("POLICY", "TITLE", "STYLE", "SCRIPT", "DATA", "FACTS"):  # what users wrote comes last
+    for name in (
+        "POLICY",
+        "TITLE",
+        "STYLE",
+        "SCRIPT",
+        "FIRST",
+        "DATA",
+        "FACTS",
+    ):  # what users wrote comes last
         page = page.replace(f"<!--{name}-->", parts[name], 1)
     return page
+
+
+def _is_looked_at_first(name: str, opened: Sequence[int]) -> bool:
+    """Say whether numbers are drawn at once: the script runs while the browser still reads the others."""
+    layer, head = opened
+    return (
+        name.endswith("-small")
+        or name.startswith("mask-")
+        or name
+        in {
+            f"{layer}-{head}",
+            f"{layer}-gap-{head}",
+        }
+    )
+
+
+def _elements(packed: Mapping[str, str], names: Sequence[str]) -> str:
+    return "\n".join(
+        f'<script type="application/octet-stream" id="packed-{name}">{packed[name]}</script>'
+        for name in names
+    )
 
 
 def safe_json(facts: Mapping[str, Any]) -> str:

@@ -4,8 +4,20 @@ const facts = JSON.parse(document.getElementById("facts").textContent);
 const kept = new Map(); // name -> promise of its bytes; the last ones
 const MOST_KEPT = 96;
 
+// The text of packed numbers. The script runs before the browser has read all of the page; what has a
+// neighbour behind it was read to its end.
+async function packedText(name) {
+  for (;;) {
+    const read = document.readyState !== "loading";
+    const holder = document.getElementById(`packed-${name}`);
+    if (holder && (read || holder.nextSibling)) return holder.textContent;
+    if (read) throw new Error(`this page is cut off: it does not hold ${name}`);
+    await new Promise((later) => { setTimeout(later, 15); });
+  }
+}
+
 async function unpack(name) {
-  const text = document.getElementById(`packed-${name}`).textContent;
+  const text = await packedText(name);
   const raw = atob(text);
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);

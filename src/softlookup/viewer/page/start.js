@@ -176,4 +176,4 @@ async function start() {
   }));
 }
 
-start();
+start().catch(failed);

@@ -23,6 +23,10 @@ const layerNow = () => facts.layers[state.layer];
 const compared = () => "gaps" in facts.layers[0];
 const isTrace = () => facts.form === "trace";
 
+function failed(error) {
+  document.getElementById("note").textContent = `This could not be drawn: ${error.message}`;
+}
+
 let asked = 0; // only the answer to the last question is drawn
 
 async function openHead(layer, head, { window = null } = {}) {
@@ -30,8 +34,8 @@ async function openHead(layer, head, { window = null } = {}) {
   Object.assign(state, { layer, head, window, over: null });
   if (isTrace()) return tell("head");
   const mine = ++asked;
-  const map = await mapOf(layerNow(), head, state.run, window);
-  if (mine !== asked) return undefined;
+  const map = await mapOf(layerNow(), head, state.run, window).catch(failed);
+  if (mine !== asked || !map) return undefined;
   state.map = map;
   // The same query and key of another head, where its map is of the same size.
   const same = before && before.rows === map.rows && before.columns === map.columns;
