@@ -86,14 +86,14 @@ class AttentionOnly(nn.Module):
         return self.out(self.norms[-1](x))
 
 
-def train(model: nn.Module, steps: int, draw: torch.Generator) -> Trace:
-    """Train with strong weight decay first and without it at the end, and watch.
+def train(model: nn.Module, steps: int, draw: torch.Generator, *, every: int) -> Trace:
+    """Train with strong weight decay first and without it at the end; watch one step of ``every``.
 
     At first several heads of a layer learn the same job. Weight decay makes each of them cost something,
     until one is left for each job. Without it, these become sharp.
     """
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98))
-    with softlookup.watch(model, rule=causal(), every=max(1, steps // 100), queries=None) as trace:
+    with softlookup.watch(model, rule=causal(), every=every, queries=None) as trace:
         for step in range(steps):
             rate = 0.01 * min(1, (step + 1) / 50, (steps - step) / (0.3 * steps))
             decay = 2.0 if step < 0.65 * steps else 0.0
@@ -221,7 +221,7 @@ def main() -> None:
 
     print(f"Before training: {measured()}")
     wall, cpu = time.perf_counter(), time.process_time()
-    trace = train(model, options.steps, draw)
+    trace = train(model, options.steps, draw, every=max(1, options.steps // 100))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     took = f"{wall:.0f} s, {cpu:.0f} s of processor time, one thread"
     print(f"After {options.steps} steps: {measured()}; {took}")
