@@ -450,7 +450,7 @@ MANY_PARAMETERS = {
     "softlookup.statistics.observing.observe_shard": "those of attend, and where the shard stands",
     "softlookup.statistics.observing.observe": "those of attend, and what is to be measured",
     "softlookup.live.compiled_calls.heard_products": "an operator takes nothing but flat arguments",
-    "softlookup.experiments.interventions.ablated_head.ablate": "where, as for all, and what stands in for it",
+    "softlookup.experiments.interventions.ablated_head.ablate": "where, as all, and what stands in for it",
     "softlookup.live.watching.watch": "what is measured, how often, and where it goes",
     "softlookup.attention.scaled_dot_product_attention": "torch's own signature, and empty_rows",
     "softlookup.live.multihead_drop_in.forward": "those of torch.nn.MultiheadAttention",
