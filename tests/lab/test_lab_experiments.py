@@ -330,6 +330,16 @@ def test_ids_are_typed_where_there_is_no_tokenizer(sessions):
             do(session, do="read", text=text)
 
 
+def test_a_model_of_images_is_refused_as_it_is_opened():
+    from transformers import ViTConfig, ViTModel
+
+    small = ViTConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, image_size=8
+    )
+    with pytest.raises(SoftlookupError, match=r"ViTModel reads no text(.|\n)*pixel_values"):
+        Session(ViTModel(small), "vit")
+
+
 def test_experiments_leave_the_model_as_it_was(llama):
     before = {name: it.clone() for name, it in llama.model.state_dict().items()}
     plain = logits(llama)

@@ -86,6 +86,7 @@ def serve(app: Any, bound: socket.socket, ready: Callable[[], None]) -> None:
         access_log=False,  # it would write the token down
         log_level="warning",
         server_header=False,
+        proxy_headers=False,
         ws="none",
         lifespan="off",
         timeout_graceful_shutdown=2,

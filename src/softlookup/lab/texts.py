@@ -179,7 +179,17 @@ def texts_for(model: nn.Module, path: str, most: int) -> Texts:
     """Return what reads texts for a model: its tokenizer lies beside it, or ids are typed.
 
     path: where the model came from, as ``softlookup lab`` is given it
+
+    Raises: SoftlookupError for a model of images or sound, or a tokenizer that cannot be loaded.
     """
+    reads = getattr(model, "main_input_name", "input_ids")
+    if reads != "input_ids":
+        raise SoftlookupError(
+            f"lab: {type(model).__name__} reads no text.",
+            expected="a model that takes token ids",
+            got=f"one that takes {reads}",
+            hint="softlookup.view shows its maps, softlookup.experiments changes them",
+        )
     room = [most, _positions(model)]
     names = frozenset(inspect.signature(model.forward).parameters)
     return Texts(model, tokenizer_at(path), min(it for it in room if it is not None), names)
