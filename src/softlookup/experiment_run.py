@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ class ExperimentRun:
         self.done = self._interventions()
         self.metric, self.written_metric = self._metric()
 
-    def facts(self) -> dict[str, Any]:
-        """Return what ``experiment_renderable`` shows, as JSON values."""
+    def facts(self, say: Callable[[str], None]) -> dict[str, Any]:
+        """Return what ``experiment_renderable`` shows, as JSON values. say: told what is at work"""
         return {
             "model": f"{self.path}: {type(self.model).__name__}",
             "layers": len(self.layers),
@@ -56,8 +56,8 @@ class ExperimentRun:
                 {"text": text, "tokens": list(it.tokens), "predicts": self._predicts(number)}
                 for number, (text, it) in enumerate(zip(self.written_texts, self.encoded, strict=True))
             ],
-            "effect": self._effect() if self.done else None,
-            "verdicts": [self._verdict(*self._row(it)) for it in self.asked["verdicts"]],
+            "effect": self._effect(say) if self.done else None,
+            "verdicts": [self._verdict(it, say) for it in self.asked["verdicts"]],
             "python": self._python(),
         }
 
@@ -125,7 +125,8 @@ class ExperimentRun:
         layer, (head, query) = read_place(text, self.layers, "--verdict", parts=3)
         return layer, head, query
 
-    def _effect(self) -> dict[str, Any]:
+    def _effect(self, say: Callable[[str], None]) -> dict[str, Any]:
+        say(f"effect on {len(self.inputs)} inputs")
         found = effect(
             self.model,
             self.inputs,
@@ -136,7 +137,9 @@ class ExperimentRun:
         )
         return found.as_dict()
 
-    def _verdict(self, layer: str, head: int, query: int) -> dict[str, Any]:
+    def _verdict(self, row: str, say: Callable[[str], None]) -> dict[str, Any]:
+        say(f"verdict {row} on {len(self.inputs)} inputs")
+        layer, head, query = self._row(row)
         metric = self.metric if self.asked["metric"] else None
         how = Removal(resampling=self.how)
         found = faithfulness(

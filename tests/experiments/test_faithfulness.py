@@ -9,7 +9,15 @@ from planted_heads import KINDS, plant
 from torch import nn
 
 from softlookup import MultiHeadAttention, SoftlookupError
-from softlookup.experiments import Removal, Resampling, effect, faithfulness, metrics, remove_source
+from softlookup.experiments import (
+    Removal,
+    Resampling,
+    attention_gradients,
+    effect,
+    faithfulness,
+    metrics,
+    remove_source,
+)
 from softlookup.experiments.judging import advantage, correlation_over, idle_heavy_key, levels
 from softlookup.experiments.row_facts import RowFacts
 from softlookup.experiments.verdicts import verdict_on
@@ -188,6 +196,50 @@ def test_gradients_are_the_slopes_along_the_weights(model):
     assert torch.allclose(row.rankings["attention x gradient"], slopes * row.weights, atol=1e-6)
     norms = (model.v_proj(x)[0, :, 4:] @ model.out_proj.weight[:, 4:].T).norm(dim=-1).detach().double()
     assert torch.allclose(row.rankings["norm-weighted"], norms * row.weights, atol=1e-6)
+
+
+def test_gradients_of_a_row_are_given_by_themselves_with_their_signs(model):
+    x = torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(1))
+    (found,) = attention_gradients(model, [x], layer=0, head=1, query=-1, metric=first)
+    slopes = (model.out_proj.weight[0, 4:] @ model.v_proj(x)[0, :, 4:].T).detach().double()
+    assert torch.allclose(found.gradient, slopes, atol=1e-6)
+    assert torch.allclose(found.product, slopes * found.weights)
+    assert slopes.min() < 0
+    assert all(it.grad is None for it in model.parameters())
+    with pytest.raises(SoftlookupError, match="has no gradient"):
+        attention_gradients(model, [x], layer=0, head=1, metric=lambda output, _: float(output[0].sum()))
+
+
+def test_a_cache_among_the_inputs_is_not_filled_by_the_experiments(model):
+    class Cache:
+        length = 0
+
+        def get_seq_length(self):
+            return self.length
+
+    class WithCache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = model
+
+        def forward(self, x, cache):
+            assert cache.length == 0
+            cache.length += x.shape[1]
+            return self.attention(x)[0]
+
+    cache = Cache()
+    given = [{"x": torch.randn(1, 5, 8), "cache": cache}]
+    assert faithfulness(WithCache(), given, layer="attention", head=0).rows[0].noise < 1e-5
+    assert cache.length == 0
+
+
+def test_batches_shrink_where_a_model_returns_much(model, monkeypatch):
+    sizes = []
+    monkeypatch.setattr("softlookup.experiments.changed_row._MOST_BYTES", 6 * 1000)
+    handle = model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    faithfulness(model, [torch.randn(1, 5, 8)], layer=0, head=0)  # returns 360 bytes a sample
+    handle.remove()
+    assert max(sizes) == 16
 
 
 def test_a_metric_without_gradient_says_so(model):

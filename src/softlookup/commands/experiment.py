@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from softlookup.console import CLEAN, no_color_option, show
+from softlookup.console import CLEAN, no_color_option, progress, show
 from softlookup.terms import SoftlookupError
 
 _METRICS = ("logit_difference", "loss", "kl", "total_variation", "change")
@@ -51,8 +51,11 @@ def command(context: click.Context, /, path: str, form: str, no_color: bool, **a
     from softlookup.experiment_run import ExperimentRun
     from softlookup.report.experiment_text import experiment_renderable
 
-    run = ExperimentRun(path, _inputs(asked["texts"], asked["file"]), asked)
-    facts = run.facts()
+    texts = _inputs(asked["texts"], asked["file"])
+    changes = any(asked[it] for it in ("ablate", "remove", "maps", "scale", "token"))
+    with progress(1 + changes + len(asked["verdicts"])) as say:
+        say(f"loading {path}")
+        facts = ExperimentRun(path, texts, asked).facts(say)
     if form == "json":
         click.echo(json.dumps(facts, indent=2))
     else:

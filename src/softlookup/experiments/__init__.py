@@ -1,7 +1,7 @@
 """Controlled experiments: a model runs with some steps of its attention done otherwise."""
 
 from softlookup.experiments import metrics
-from softlookup.experiments.asking_rows import faithfulness
+from softlookup.experiments.asking_rows import attention_gradients, faithfulness
 from softlookup.experiments.effects import Effect, effect
 from softlookup.experiments.intervening import intervene
 from softlookup.experiments.interventions.ablated_head import ablate
@@ -23,6 +23,7 @@ __all__ = [
     "Resampling",
     "Verdict",
     "ablate",
+    "attention_gradients",
     "change_token",
     "effect",
     "faithfulness",

@@ -13,8 +13,10 @@ from softlookup.experiments.intervening import intervene
 from softlookup.experiments.intervention import At
 from softlookup.experiments.metrics import Metric
 from softlookup.experiments.one_input import Input
-from softlookup.experiments.outputs import sample_of
+from softlookup.experiments.outputs import bytes_of, sample_of
 from softlookup.experiments.row_facts import NOTHING
+
+_MOST_BYTES = 1 << 29  # of what a model returns for a batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,7 @@ class RowRuns:
         self.model, self.given, self.place, self.metric = model, given, place, metric
         self.tell, self.noise, at_once = how.tell, 0.0, how.at_once
         self.plain = self._run([UNCHANGED])[0]
+        at_once = min(at_once, _MOST_BYTES // max(1, bytes_of(self.plain)))
         self.at_once = at_once if at_once > 2 and self._takes_batches() else 1
         if self.at_once == 1:
             self.noise = self._size(self._run([UNCHANGED])[0], self.plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +26,13 @@ class Input:
 
     def run(self, model: nn.Module) -> Any:
         """Call the model."""
-        return model(*self.args, **self.kwargs)
+        fresh = self.fresh()
+        return model(*fresh.args, **fresh.kwargs)
+
+    def fresh(self) -> Input:
+        """Return the same with caches copied: a forward adds to them."""
+        kwargs = {name: _copied(it) for name, it in self.kwargs.items()}
+        return replace(self, args=tuple(map(_copied, self.args)), kwargs=kwargs)
 
     @property
     def ids(self) -> Tensor | None:
@@ -51,6 +58,10 @@ class Input:
 
         kwargs = {name: more(value) for name, value in self.kwargs.items()}
         return replace(self, args=tuple(map(more, self.args)), kwargs=kwargs)
+
+
+def _copied(value: Any) -> Any:
+    return copy.deepcopy(value) if hasattr(value, "get_seq_length") else value
 
 
 def _is_ids(value: Any) -> bool:

@@ -97,6 +97,16 @@ def next_tokens(given: Input, logits: Tensor) -> Tensor:
     return torch.cat([own[:, 1:], own.new_full((1, 1), -100)], dim=1)
 
 
+def bytes_of(output: Any) -> int:
+    """Return how many bytes the tensors in an output hold."""
+    if isinstance(output, Tensor):
+        return output.numel() * output.element_size()
+    if is_dataclass(output) and not isinstance(output, type) and not isinstance(output, Mapping):
+        return sum(bytes_of(getattr(output, it.name)) for it in fields(output))
+    parts = output.values() if isinstance(output, Mapping) else output
+    return sum(map(bytes_of, parts)) if isinstance(parts, (tuple, list)) or parts is not output else 0
+
+
 def sample_of(output: Any, row: int, rows: int) -> Any:
     """Return what a model returned for one sample of a batch: tensors whose first axis counts samples, cut.
 
