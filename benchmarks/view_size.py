@@ -7,7 +7,7 @@
 it is hidden. 65,536: 12 heads of width 64, causal, recorded; maps are pooled, of as many queries as the page
 says. Written: from tensors, or queries and keys, to the file. Usable: from opening the file until the
 overview, the map and the row are drawn; and then from a key that chooses another head until its map is drawn.
-"load_before" says how busy the machine was: beside others' work, seconds of the processor count, not of the wall.
+"load_before" says how busy the machine was: beside others' work, the processor's seconds count.
 """
 
 from __future__ import annotations

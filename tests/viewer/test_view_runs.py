@@ -95,6 +95,14 @@ def test_cross_attention_shows_the_tokens_of_both_sides(model):
     assert facts["tokens"][layer["keys"]] == ["1", "2", "3", "4"]
 
 
+def test_in_cross_attention_of_equal_lengths_the_source_stands_at_the_keys():
+    facts = facts_of(view({"cross": torch.full((1, 2, 3), 1 / 3)}, tokens=(["x", "y"], ["a", "b", "c"])).html)
+    assert facts["tokens"][facts["layers"][0]["keys"]] == ["a", "b", "c"]
+    encoder = {"encoder.0": torch.eye(2)[None], "decoder.0": torch.eye(2)[None]}
+    facts = facts_of(view(encoder, tokens=(["x", "y"], ["a", "b"])).html)
+    assert [facts["tokens"][it["keys"]] for it in facts["layers"]] == [["a", "b"], ["x", "y"]]
+
+
 def test_a_model_is_as_it_was(model):
     before = {name: it.clone() for name, it in model.state_dict().items()}
     view(model, text="a bb", tokenizer=Words())
