@@ -161,7 +161,9 @@ def test_another_token_is_a_change_of_the_input_itself(model, texts):
     ids = texts[0].clone()
     ids[0, 2] = 9
     before, after = model(texts[0]).logits, model(ids).logits
-    assert found.values[0] == pytest.approx(float((after - before).norm() / before.norm()), rel=1e-5)
+    assert found.values[0] == pytest.approx(
+        float(((after - before).norm() / before.norm()).detach()), rel=1e-5
+    )
     assert found.interventions == ("change_token(inputs, position=2, token=9)",)
 
 
@@ -171,7 +173,9 @@ def test_several_interventions_act_together(model, texts):
     x = model.embed(texts[0])
     by_hand = model.head(x)  # nothing is added
     plain = model(texts[0]).logits
-    assert found.values[0] == pytest.approx(float((by_hand - plain).norm() / plain.norm()), rel=1e-4)
+    assert found.values[0] == pytest.approx(
+        float(((by_hand - plain).norm() / plain.norm()).detach()), rel=1e-4
+    )
 
 
 def test_a_result_is_json_and_words(model, texts):
