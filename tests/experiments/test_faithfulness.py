@@ -123,6 +123,17 @@ def test_both_ways_of_removing_a_key_must_agree():
     assert word(facts(weights, other, weights)) == "not shown"
 
 
+def test_a_weak_correlation_that_is_sure_is_not_called_faithful():
+    weights = [0.3, 0.22, 0.16, 0.12, 0.08, 0.06, 0.04, 0.02]
+    weakly = [0.5, 0.8, 0.6, 0.1, 0.3, 0.7, 0.2, 0.4]  # rank correlation 0.43
+    rows = [facts(weights, weights, weakly)] * 7
+    found = correlation_over(rows, "weight", "silenced", HOW)
+    assert 0 < found.mean < 0.5
+    assert found.p_value < 0.01
+    assert word(*rows) == "not shown"
+    assert word(*[facts(weights, weakly, weights)] * 7) == "not shown"
+
+
 def test_a_heavy_key_whose_content_another_key_holds_as_well_is_not_misleading():
     weights, effects = [0.5, 0.4, 0.06, 0.04], [0.0, 0.0, 0.2, 0.1]
     assert word(facts(weights, effects, alone=[0.0, 0.0, 0.2, 0.1], everything=1.0)) == "misleading"

@@ -148,6 +148,7 @@ def intervene(model: nn.Module, *interventions: Any) -> Iterator[None]:
     intervention; when the model runs, for a head, query or sample that there is not, and for calls that
     cannot be changed; at the end, for one that met no call.
 
+    >>> import torch
     >>> from softlookup.experiments import ablate, intervene, remove_source
     >>> model = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
     >>> x = torch.randn(2, 6, 16)
