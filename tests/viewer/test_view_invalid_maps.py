@@ -42,6 +42,7 @@ def test_both_runs_of_a_comparison_are_looked_at():
 
 def test_rows_of_a_later_block_are_looked_at_too(monkeypatch):
     monkeypatch.setattr("softlookup.viewer.measuring_maps._CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("softlookup.viewer.measuring_maps._ROWS_AT_ONCE", 1)
     with pytest.raises(SoftlookupError, match="row 3"):
         view(with_row([0.2, 0.2, 0, 0, 0.0]))
 

@@ -110,7 +110,7 @@ class RecordedCall:
         self._below("sample", [whole_number("sample", sample, at_least=0)], call.batch_size)
         some_heads = self._chosen("heads", heads, call.num_heads)
         rows = torch.tensor(self._chosen("queries", queries, call.q_len), dtype=torch.int64)
-        at_once = max(1, _AT_ONCE // (call.num_heads * call.k_len))
+        at_once = max(16, _AT_ONCE // (call.num_heads * call.k_len))  # all keys are read for each piece
         for piece in torch.split(rows.to(self._problem.device), at_once):
             with torch.no_grad(), torch.autocast(piece.device.type, enabled=False):
                 scores, allowed = self._problem.rows(sample, piece)

@@ -229,7 +229,7 @@ def refuse_invalid(
     """
     rows, allowed = seen
     explained = explained or layer.explained
-    sums = rows.sum(dim=-1, dtype=torch.float64)
+    sums = rows.sum(dim=-1)
     if bool(sums.isfinite().all()) and float(rows.min()) >= 0:
         off = (sums - 1).abs()
         fine = off <= (0.02 if layer.half else 1e-3)

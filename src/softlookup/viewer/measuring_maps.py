@@ -11,10 +11,11 @@ from torch import Tensor
 
 from softlookup.statistics.pooled import bucket_widths
 from softlookup.viewer.head_measures import MEASURES, LayerTokens, RowBlock, distance_tokens
-from softlookup.viewer.map_layers import Explained, MapLayer, refuse_invalid
+from softlookup.viewer.map_layers import Explained, MapLayer, TensorLayer, refuse_invalid
 
 SMALL = 32  # cells of a small picture on a side, at most
-_CELLS_AT_ONCE = 1 << 21
+_CELLS_AT_ONCE = 1 << 21  # weights
+_ROWS_AT_ONCE = 16  # at least: all keys are read anew for each block
 
 
 @dataclass(eq=False)
@@ -97,7 +98,8 @@ def measure_layer(
             if len(seen) < len(share):  # the first rows were alike for all heads
                 seen = seen.expand(len(share), -1, -1).clone()
             seen.index_add_(1, at, share)
-            on_hidden = _worst(on_hidden, rows, allowed, some)
+            if isinstance(layer, TensorLayer):  # those of a recording are 0 there: computed so
+                on_hidden = _worst(on_hidden, rows, allowed, some)
         blind += int((block.sums == 0).all(dim=0).sum())
     per_query = rows_of_bucket.clamp(min=1)[:, None]
     return Measured(
@@ -141,7 +143,7 @@ def _padded(rows: Tensor, width: int) -> Tensor:
 
 def blocks_of(layer: MapLayer, queries: Sequence[int]) -> Iterator[Sequence[int]]:
     """Yield the queries, some at a time: their rows of all heads take little memory."""
-    at_once = max(1, _CELLS_AT_ONCE // (layer.num_heads * layer.k_len))
+    at_once = max(_ROWS_AT_ONCE, _CELLS_AT_ONCE // (layer.num_heads * layer.k_len))
     for start in range(0, len(queries), at_once):
         yield queries[start : start + at_once]
 
