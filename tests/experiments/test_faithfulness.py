@@ -125,7 +125,7 @@ def test_both_ways_of_removing_a_key_must_agree():
 
 def test_a_weak_correlation_that_is_sure_is_not_called_faithful():
     weights = [0.3, 0.22, 0.16, 0.12, 0.08, 0.06, 0.04, 0.02]
-    weakly = [0.5, 0.8, 0.6, 0.1, 0.3, 0.7, 0.2, 0.4]  # rank correlation 0.43
+    weakly = [0.05, 0.08, 0.06, 0.01, 0.03, 0.07, 0.02, 0.04]  # rank correlation 0.38
     rows = [facts(weights, weights, weakly)] * 7
     found = correlation_over(rows, "weight", "silenced", HOW)
     assert 0 < found.mean < 0.5
