@@ -125,9 +125,7 @@ class _Keeping:
         call = recorded.call
         rows, width = call.batch_size * call.num_heads * call.q_len, met.outputs.shape[-1]
         part = self._parts.setdefault(place, _Part(met.outputs.new_empty(rows, width)))
-        part.several |= (
-            met.again or width != part.outputs.shape[-1]
-        )  # what a head finds is a sum then
+        part.several |= met.again or width != part.outputs.shape[-1]  # what a head finds is a sum then
         if not part.several:
             part.outputs[met.rows] = met.outputs.detach()
             part.rows += len(met.rows)
