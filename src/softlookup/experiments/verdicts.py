@@ -183,7 +183,9 @@ def _judged(
     if sure and all(it.mean <= -STRONG for it in found) and all(_below(it) for it in found):
         return "misleading", f"keys with more weight matter less when they are removed ({numbers})"
     if not sure:
-        return "not shown", f"shuffled weights would rank the effects of removal as well ({numbers})"
+        likely = max(1.0 if it.p_value is None else it.p_value for it in found)
+        words = f"not told from chance: {likely:.1%} of shuffled weights rank the effects of removal as well"
+        return "not shown", f"{words} ({numbers})"
     if any(it.mean < STRONG for it in found) or not all(_above(it) for it in found):
         return "not shown", f"the ranking by weight predicts the effects of removal only weakly ({numbers})"
     if _same_as(rows, [it.uniform for it in rows]):

@@ -84,12 +84,15 @@ def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], place: int, name: 
     return args[place] if len(args) > place else kwargs.get(name)
 
 
-@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def _site(door: str) -> int:
     """Return a number for the call that is being traced; the compiler runs this and keeps the number."""
     modules = [number for key in _modules_around() if (number := _id(key)) is not None]
     _sites.append((door, tuple(modules)))
     return len(_sites) - 1
+
+
+# What torch.compiler.assume_constant_result does, without loading the compiler, which takes seconds.
+_site._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _modules_around() -> Sequence[Any]:
