@@ -13,7 +13,7 @@ from softlookup.viewer.map_layers import MapLayer
 _BYTES_PER_CELL = 4 / 3 + 0.02  # base64 of a byte that nothing shrinks
 _MOST_BUCKETS, _FEWEST_BUCKETS = 256, 16
 _WIDEST, _NARROWEST = 128, 16  # of windows
-_LOOKED_AT = 3 << 24  # weights that are computed to pool all layers, and for all windows: a second or two
+_LOOKED_AT = 1 << 25  # weights that are computed to pool all layers, and for all windows: a second or two
 _FEWEST_QUERIES, _FEWEST_ROWS = 32, 24  # that are looked at of a layer, and of a window
 _FINE = 1_000_000  # bytes of a page whose weights are held as finely as 8 bits can
 
