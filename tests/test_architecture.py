@@ -243,6 +243,7 @@ LAYERS = {
     "softlookup.live.products": (5, 0),
     "softlookup.live.value_products": (5, 0),
     "softlookup.live.followed_weights": (5, 1),
+    "softlookup.live.naming_calls": (5, 1),
     "softlookup.live.past": (5, 1),
     "softlookup.live.projections": (5, 1),
     "softlookup.live.rules_of_layers": (5, 1),

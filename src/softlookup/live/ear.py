@@ -18,8 +18,9 @@ from softlookup.live.heads_by_rank import share_of_heads
 from softlookup.live.kept_answers import forget
 from softlookup.live.limits import Limits
 from softlookup.live.measuring_calls import Sampling, measure
+from softlookup.live.naming_calls import call_of
 from softlookup.live.problem import Problem, from_products
-from softlookup.live.record import Call, Record
+from softlookup.live.record import Record
 from softlookup.live.rules_of_layers import DeclaredRules, RuleLike
 from softlookup.live.steps import Steps
 from softlookup.live.trace import Trace
@@ -113,20 +114,7 @@ class Ear:
         number = self.steps.number_of(around.path)
         if number is None:
             return
-        kind: Any = "cross" if around.cross else "cached" if problem.q_len < problem.k_len else "self"
-        call = Call(
-            self.steps.now,
-            around.path,
-            number,
-            way,
-            kind,
-            around.layer.training,
-            problem.batch_size,
-            problem.num_heads,
-            problem.num_kv_heads,
-            problem.q_len,
-            problem.k_len,
-        )
+        call = call_of(problem, around, way, step=self.steps.now, number=number)
         promised = self._rules.asked_of(call, problem)
         sampling = replace(self.asked.sampling, turn=call.step)
         statistics, queries = measure(

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softlookup.live.around import Around, layer_around
+from softlookup.live.around import layer_around
 from softlookup.live.coverage import Coverage, attention_layers
 from softlookup.live.door_files import Door
 from softlookup.live.followed_weights import Following, Met, as_plain
+from softlookup.live.naming_calls import call_of
 from softlookup.live.problem import Problem
-from softlookup.live.record import Call, Kind
 from softlookup.live.tap import changing
 from softlookup.recording.recorded_call import RecordedCall
 from softlookup.terms import SoftlookupError, did_you_mean
@@ -98,7 +98,7 @@ class _Keeping:
         if problem is None or problem.q_len * problem.k_len * problem.batch_size == 0:
             return output, door
         place = len(self.calls)
-        call = self._call(door, problem, around)
+        call = call_of(problem, around, door.name, step=0, number=self.coverage.seen[around.path])
         self.coverage.seen[around.path] += 1
         values, outputs = _values(problem), _outputs(door, problem)
         problem = replace(problem, output=None, row_sums=None)  # weights that the model made are not kept
@@ -137,22 +137,6 @@ class _Keeping:
 
     def _wanted(self, path: str) -> bool:
         return any(fnmatch.fnmatchcase(path, it) for it in self.patterns)
-
-    def _call(self, door: Door, problem: Problem, around: Around) -> Call:
-        kind: Kind = "cross" if around.cross else "cached" if problem.q_len < problem.k_len else "self"
-        return Call(
-            0,
-            around.path,
-            self.coverage.seen[around.path],
-            door.name,
-            kind,
-            around.layer.training,
-            problem.batch_size,
-            problem.num_heads,
-            problem.num_kv_heads,
-            problem.q_len,
-            problem.k_len,
-        )
 
 
 def record_attention(
