@@ -47,6 +47,7 @@ LAYERS = {
     "softlookup.report.rule_page": (2, 1),
     "softlookup.report.mask_panels": (2, 0),
     "softlookup.report.png_file": (2, 0),
+    "softlookup.report.svg_text": (2, 1),
     "softlookup.report.watch_view": (2, 1),
     "softlookup.report.*": (2, 2),  # one file a form
     "softlookup.report.forms": (2, 3),
@@ -404,7 +405,7 @@ LAYERS = {
     "softlookup.lab.asked": (6, 8),
     "softlookup.lab.guarding": (6, 8),
     "softlookup.lab.jobs": (6, 8),
-    "softlookup.lab.texts": (6, 8),
+    "softlookup.model_texts": (6, 8),
     "softlookup.lab.outcomes": (6, 9),
     "softlookup.lab.serving": (6, 9),
     "softlookup.lab.readings": (6, 10),

@@ -17,7 +17,7 @@ from softlookup.experiment_spelling import (
     read_scale,
 )
 from softlookup.experiments import Removal, Resampling, effect, faithfulness, metrics
-from softlookup.lab.texts import Encoded, texts_for
+from softlookup.model_texts import Encoded, texts_for
 from softlookup.recording import record_attention
 from softlookup.terms import SoftlookupError
 
@@ -33,13 +33,9 @@ class ExperimentRun:
     def __init__(self, path: str, texts: Sequence[str], asked: Mapping[str, Any]) -> None:
         self.path, self.asked = path, asked
         self.how = Resampling(level=asked["level"])
-        try:
-            self.model = loaded_model(path).eval()
-            self.texts = texts_for(self.model, path, _MOST_TOKENS)
-            self.encoded: list[Encoded] = [self.texts.encode(it) for it in texts]
-        except SoftlookupError as problem:  # which is told in the words of other commands
-            words = str(problem).removeprefix("audit: ").removeprefix("lab: ")
-            raise SoftlookupError(f"experiment: {words}") from problem
+        self.model = loaded_model(path, doing="experiment").eval()
+        self.texts = texts_for(self.model, path, _MOST_TOKENS, doing="experiment")
+        self.encoded: list[Encoded] = [self.texts.encode(it) for it in texts]
         self.written_texts = list(texts)
         self.inputs = [it.given for it in self.encoded]
         self.recordings = [record_attention(self.model, *it.args, **it.kwargs) for it in self.encoded]

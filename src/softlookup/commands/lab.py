@@ -40,7 +40,7 @@ def command(context: click.Context, path: str, port: int, tokens: int, host: str
                 err=True,
             )
         click.echo(f"loading {path} ...", err=True)
-        session = Session(loaded_model(path), path, most_tokens=tokens)
+        session = Session(loaded_model(path, doing="lab"), path, most_tokens=tokens)
         keys = serving.keys_for(host)
         address = serving.address_of(bound, host, keys)
 

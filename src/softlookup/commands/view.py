@@ -67,12 +67,12 @@ def _of_model(path: str, asked: dict[str, Any], more: dict[str, Any]) -> Any:
             hint=f'softlookup view {path} --text "The cat sat on the mat."',
         )
     from softlookup.auditing.loading import loaded_model
-    from softlookup.lab.texts import texts_for
+    from softlookup.model_texts import texts_for
     from softlookup.recording import record_attention
     from softlookup.viewer import view
 
-    model = loaded_model(path).eval()
-    texts = texts_for(model, path, most=1 << 20)
+    model = loaded_model(path, doing="view").eval()
+    texts = texts_for(model, path, most=1 << 20, doing="view")
 
     def recorded(text: str) -> tuple[Any, Any]:
         read = texts.encode(text, asked["target"])

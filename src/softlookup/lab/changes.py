@@ -11,7 +11,7 @@ from typing import Any
 
 from softlookup.lab.asked import Asked
 from softlookup.lab.readings import Reading
-from softlookup.lab.texts import Texts
+from softlookup.model_texts import Texts
 from softlookup.terms import SoftlookupError
 
 MOST_CHANGES = 32

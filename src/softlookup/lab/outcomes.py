@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from softlookup.lab.texts import vocabulary_size
+from softlookup.model_texts import vocabulary_size
 from softlookup.terms import SoftlookupError
 
 Kind = Literal["tokens", "classes", "states"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from softlookup.lab.changes import Changes
 from softlookup.lab.outcomes import Outcome
 from softlookup.lab.readings import Reading
-from softlookup.lab.texts import Texts
 from softlookup.lab.verdicts import Place, metric_written
+from softlookup.model_texts import Texts
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softlookup.lab.outcomes import Outcome, top_predictions
-from softlookup.lab.texts import Encoded, Texts
+from softlookup.model_texts import Encoded, Texts
 from softlookup.viewer.head_measures import MEASURES, RowBlock, is_separator
 from softlookup.viewer.token_text import shown
 

@@ -15,8 +15,8 @@ from softlookup.lab.jobs import Jobs, Progress, Work
 from softlookup.lab.outcomes import MEANS, compared, outcome_of
 from softlookup.lab.python_script import Script
 from softlookup.lab.readings import Reading, facts_of, map_facts, top_of
-from softlookup.lab.texts import MOST_CHARACTERS, texts_for
 from softlookup.lab.verdicts import Place, verdict_on_place
+from softlookup.model_texts import MOST_CHARACTERS, texts_for
 from softlookup.terms import SoftlookupError
 from softlookup.viewer.colours import as_hex, difference_colours, weight_colours
 from softlookup.viewer.token_text import shown
@@ -36,7 +36,7 @@ class Session:
 
     def __init__(self, model: nn.Module, path: str, most_tokens: int = 512) -> None:
         self.model, self.path = model.eval(), path
-        self.texts = texts_for(model, path, most_tokens)
+        self.texts = texts_for(model, path, most_tokens, doing="lab")
         self.jobs = Jobs()
         self._readings: dict[int, Reading] = {}
         self._changed: tuple[int, Recording] | None = None

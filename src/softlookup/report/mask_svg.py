@@ -12,6 +12,7 @@ from itertools import groupby
 
 from softlookup.report.mask_panels import EMPTY, FULL, PARTLY, MaskPanel, MaskPicture, longest_label, ticks
 from softlookup.report.plain_words import printable
+from softlookup.report.svg_text import words_at
 
 _GREY, _VISIBLE, _BLIND = "#7d8590", "#3b82c4", "#d9730d"
 _MARGIN, _LETTER, _LINE = 14, 7, 14  # pixels
@@ -43,8 +44,8 @@ def svg_of(picture: MaskPicture) -> str:
     down = -(-len(picture.panels) // across)
     height = 2 * _MARGIN + 36 + down * tall + 24
     body = [
-        _text(_MARGIN, _MARGIN + 12, heading, "title"),
-        _text(_MARGIN, _MARGIN + 30, "; ".join([sizes, *picture.notes()])),
+        words_at(_MARGIN, _MARGIN + 12, heading, "title"),
+        words_at(_MARGIN, _MARGIN + 30, "; ".join([sizes, *picture.notes()])),
     ]
     for number, panel in enumerate(picture.panels):
         x, y = _MARGIN + (number % across) * wide + left, _MARGIN + 36 + (number // across) * tall + _TOP
@@ -65,15 +66,15 @@ def svg_of(picture: MaskPicture) -> str:
 def _panel(panel: MaskPanel, picture: MaskPicture, corner: tuple[int, int], cell: int) -> Iterator[str]:
     x, y = corner
     rows, columns = len(panel.rows), len(panel.rows[0])
-    yield _text(x, y - 38, panel.title, "title") if panel.title else ""
-    yield _text(x, y - 20, "key")
+    yield words_at(x, y - 38, panel.title, "title") if panel.title else ""
+    yield words_at(x, y - 20, "key")
     queries, keys = picture.block
     beside, middle = x - 18 - _LETTER * longest_label(rows, queries), y + rows * cell / 2
     yield f'<text transform="translate({beside} {middle:g}) rotate(-90)" text-anchor="middle">query</text>'
     for at, label in ticks(columns, keys, apart=_LETTER * (longest_label(columns, keys) + 1) / cell):
-        yield _text(x + at * cell + cell / 2, y - 5, label, anchor="middle")
+        yield words_at(x + at * cell + cell / 2, y - 5, label, anchor="middle")
     for at, label in ticks(rows, queries, apart=_LINE / cell):
-        yield _text(x - 7, y + at * cell + cell / 2 + 4, label, anchor="end")
+        yield words_at(x - 7, y + at * cell + cell / 2 + 4, label, anchor="end")
     for number, row in enumerate(panel.rows):
         at = 0
         for mark, run in groupby(row):  # one rectangle for cells that are alike
@@ -95,17 +96,12 @@ def _legend(picture: MaskPicture, x: int, y: int) -> Iterator[str]:
         words["blind"] = "a query that sees no key"
     for name, said in words.items():
         yield _box(name, x, y, 12, 12)
-        yield _text(x + 18, y + 10, said)
+        yield words_at(x + 18, y + 10, said)
         x += 36 + _LETTER * len(said)
 
 
 def _box(name: str, x: int, y: int, width: int, height: int) -> str:
     return f'<rect class="{name}" x="{x}" y="{y}" width="{width}" height="{height}"/>'
-
-
-def _text(x: float, y: float, words: str, name: str = "", anchor: str = "") -> str:
-    attributes = (f' class="{name}"' if name else "") + (f' text-anchor="{anchor}"' if anchor else "")
-    return f'<text x="{x:g}" y="{y:g}"{attributes}>{escape(words)}</text>'
 
 
 def _shortened(words: str, most: int) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 from softlookup.report.mask_panels import ticks
 from softlookup.report.plain_words import printable
 from softlookup.report.png_file import png_bytes
+from softlookup.report.svg_text import safe, words_at
 from softlookup.terms import SoftlookupError
 from softlookup.viewer.colours import Rgb, difference_colours, weight_colours
 from softlookup.viewer.packing import Held, differences_from, unpacked_bytes, weights_from
@@ -59,20 +60,23 @@ def svg_of_view(held: Held) -> str:
     pixels = _sheet(rows)
     high, wide = pixels.shape[:2]
     width, height = max(left + wide + 20, 460), top + high + 56
-    body = [_text(16, 28, str(held.facts["title"]), "title"), _text(16, 46, str(held.facts["subtitle"]))]
-    body.append(_text(16, 64, f"{panels[0].title}; {_what(held)}" if alone else _what(held)))
+    body = [
+        words_at(16, 28, str(held.facts["title"]), "title"),
+        words_at(16, 46, str(held.facts["subtitle"])),
+    ]
+    body.append(words_at(16, 64, f"{panels[0].title}; {_what(held)}" if alone else _what(held)))
     body.append(_image(left, top, pixels))
     if alone:
         body += _axes(held, panels[0], left, top)
     else:
         cell = _SMALL_SIDE + _GAP
         body += [
-            _text(left - 10, top + number * cell + _SMALL_SIDE / 2 + 4, name, anchor="end")
+            words_at(left - 10, top + number * cell + _SMALL_SIDE / 2 + 4, name, anchor="end")
             for number, (name, _) in enumerate(rows)
         ]
         most = max(len(it) for _, it in rows)
         body += [
-            _text(left + head * cell + _SMALL_SIDE / 2, top - 8, str(head), anchor="middle")
+            words_at(left + head * cell + _SMALL_SIDE / 2, top - 8, str(head), anchor="middle")
             for head in range(most)
         ]
     body += _legend(held, left, top + high + 20)
@@ -162,10 +166,10 @@ def _axes(held: Held, panel: Panel, left: int, top: int) -> list[str]:
         for at, label in shown:
             place = (at + 0.5) * panel.cell + 4
             if name == "queries":
-                body.append(_text(left - 7, top + place, _cut(str(label)), anchor="end"))
+                body.append(words_at(left - 7, top + place, _cut(str(label)), anchor="end"))
             else:
                 turned = f"translate({left + place:g} {top - 7}) rotate(-60)"
-                body.append(f'<text transform="{turned}">{_safe(_cut(str(label)))}</text>')
+                body.append(f'<text transform="{turned}">{safe(_cut(str(label)))}</text>')
     return body
 
 
@@ -202,7 +206,7 @@ def _legend(held: Held, left: int, top: int) -> list[str]:
         marks = [(0.0, f"-{most:.2g}"), (0.5, "0"), (1.0, f"+{most:.2g}")]
     else:
         marks = [(math.sqrt(it), f"{it:g}") for it in _LEGEND]
-    return body + [_text(left + 255 * at, top + 24, words, anchor="middle") for at, words in marks]
+    return body + [words_at(left + 255 * at, top + 24, words, anchor="middle") for at, words in marks]
 
 
 def _image(x: float, y: float, pixels: Tensor) -> str:
@@ -210,16 +214,6 @@ def _image(x: float, y: float, pixels: Tensor) -> str:
     data = base64.b64encode(png_bytes(lines, "")).decode("ascii")
     high, wide = pixels.shape[:2]
     return f'<image x="{x:g}" y="{y:g}" width="{wide}" height="{high}" href="data:image/png;base64,{data}"/>'
-
-
-def _text(x: float, y: float, words: str, name: str = "", anchor: str = "") -> str:
-    attributes = (f' class="{name}"' if name else "") + (f' text-anchor="{anchor}"' if anchor else "")
-    return f'<text x="{x:g}" y="{y:g}"{attributes}>{_safe(words)}</text>'
-
-
-def _safe(words: str) -> str:
-    """Return text for XML; what no XML file can hold is a question mark."""
-    return escape(printable(words))
 
 
 def _cut(token: str) -> str:

@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,17 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Reads texts for one model. tokenizer: None where ids are typed;  most: tokens that a text may have."""
+    """Reads texts for one model.
+
+    tokenizer: None where ids are typed;  most: tokens that a text may have
+    names: arguments that the model's forward takes;  doing: whose words errors are told in
+    """
 
     model: nn.Module
     tokenizer: Any
     most: int
-    names: frozenset[str] = field(default=frozenset())  # arguments that the model's forward takes
+    names: frozenset[str]
+    doing: str
 
     @property
     def encoder_decoder(self) -> bool:
@@ -72,7 +77,7 @@ class Texts:
         """
         if len(text) + len(target) > MOST_CHARACTERS:
             raise SoftlookupError(
-                "lab: this text is too long.",
+                f"{self.doing}: this text is too long.",
                 expected=f"at most {MOST_CHARACTERS} characters",
                 got=str(len(text)),
             )
@@ -110,7 +115,7 @@ class Texts:
             ids = next((it for it in tried if len(it) == 1), tried[0])
         if len(ids) != 1:
             raise SoftlookupError(
-                "lab: a token is replaced by one token.",
+                f"{self.doing}: a token is replaced by one token.",
                 expected="a text that this tokenizer reads as one token",
                 got=" | ".join(self.token(it) for it in ids[:8]) or "no token",
                 hint="edit the text above for anything longer",
@@ -140,10 +145,10 @@ class Texts:
 
     def _of_ids(self, ids: tuple[int, ...]) -> Encoded:
         if not ids:
-            raise SoftlookupError("lab: there is no token in this text.", hint="type something")
+            raise SoftlookupError(f"{self.doing}: there is no token in this text.", hint="type something")
         if len(ids) > self.most:
             raise SoftlookupError(
-                "lab: this text is too long.",
+                f"{self.doing}: this text is too long.",
                 expected=f"at most {self.most} tokens",
                 got=f"{len(ids)} tokens",
             )
@@ -164,7 +169,7 @@ class Texts:
         if wrong:
             known = f"whole numbers from 0 to {size - 1}" if size else "whole numbers from 0"
             raise SoftlookupError(
-                "lab: these are no ids, and this model has no tokenizer to read a text.",
+                f"{self.doing}: these are no ids, and this model has no tokenizer to read a text.",
                 expected=f"{known}, e.g. 3 1 4 1 5",
                 got=wrong[0][:40],
             )
@@ -175,27 +180,29 @@ class Texts:
         return next((it.device for it in self.model.parameters()), torch.device("cpu"))
 
 
-def texts_for(model: nn.Module, path: str, most: int) -> Texts:
+def texts_for(model: nn.Module, path: str, most: int, *, doing: str) -> Texts:
     """Return what reads texts for a model: its tokenizer lies beside it, or ids are typed.
 
-    path: where the model came from, as ``softlookup lab`` is given it
+    path: where the model came from, as commands are given it;  doing: whose words errors are told in
 
     Raises: SoftlookupError for a model of images or sound, or a tokenizer that cannot be loaded.
     """
     reads = getattr(model, "main_input_name", "input_ids")
     if reads != "input_ids":
         raise SoftlookupError(
-            f"lab: {type(model).__name__} reads no text.",
+            f"{doing}: {type(model).__name__} reads no text.",
             expected="a model that takes token ids",
             got=f"one that takes {reads}",
             hint="softlookup.view shows its maps, softlookup.experiments changes them",
         )
     room = [most, _positions(model)]
     names = frozenset(inspect.signature(model.forward).parameters)
-    return Texts(model, tokenizer_at(path), min(it for it in room if it is not None), names)
+    return Texts(
+        model, tokenizer_at(path, doing=doing), min(it for it in room if it is not None), names, doing
+    )
 
 
-def tokenizer_at(path: str) -> Any:
+def tokenizer_at(path: str, *, doing: str) -> Any:
     """Return the tokenizer in the folder or GGUF file of a model, from this disk only; None without one."""
     place = Path(path)
     in_folder = place.is_dir() and any((place / it).is_file() for it in _TOKENIZER_FILES)
@@ -211,7 +218,7 @@ def tokenizer_at(path: str) -> Any:
     except Exception as problem:
         reason = str(problem).strip().splitlines()
         raise SoftlookupError(
-            f"lab: the tokenizer at {path!r} could not be loaded.",
+            f"{doing}: the tokenizer at {path!r} could not be loaded.",
             got=f"{type(problem).__name__}: {reason[0] if reason else ''}",
         ) from problem
 
