@@ -1,6 +1,7 @@
 """Pages opened in a headless Chromium that is there already."""
 
 import os
+import re
 import shutil
 from contextlib import contextmanager
 
@@ -29,6 +30,14 @@ def browser():
         launched.close()
 
 
+def shows(page, selector, text):
+    """Wait until the first such element holds a text, a regular expression.
+
+    The page's policy forbids what `wait_for_function` does, to evaluate a string again and again.
+    """
+    page.locator(selector).first.filter(has_text=re.compile(text)).wait_for(state="attached")
+
+
 class Opened:
     """A page that is open, with all it said and asked for."""
 
@@ -43,15 +52,19 @@ class Opened:
         self.page.wait_for_selector("body[data-ready]", timeout=20_000)
 
     def text(self, selector):
+        self.drawn()
         return self.page.locator(selector).first.inner_text()
 
     def press(self, *keys):
         for key in keys:
             self.page.keyboard.press(key)
-            # Two frames: what is drawn waits for the next one.
-            self.page.evaluate(
-                "() => new Promise((it) => requestAnimationFrame(() => requestAnimationFrame(it)))"
-            )
+            self.drawn()
+
+    def drawn(self):
+        """Wait for two frames: what is drawn waits for the next one."""
+        self.page.evaluate(
+            "() => new Promise((it) => requestAnimationFrame(() => requestAnimationFrame(it)))"
+        )
 
     def close(self):
         """Close it; nothing was said on the console, and nothing was asked for but the file."""

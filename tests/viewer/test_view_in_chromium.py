@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from chromium import Opened, browser
+from chromium import Opened, browser, shows
 from hand_made_maps import HEADS, TOKENS, one_layer, random_maps
 from test_view_page import HOSTILE
 from torch import nn
@@ -97,13 +97,13 @@ def test_query_and_key_are_linked_between_the_map_the_list_and_the_text(opened):
     assert it.text("#cell").startswith("query 4 ·d → key 3 ·c 1")
     it.page.locator("#texts .token[data-at='2']").hover()
     it.press()
-    it.page.wait_for_function("document.getElementById('cell').textContent.includes('key 2')")
+    shows(it.page, "#cell", "key 2")
     assert "is-key" in it.page.locator("#texts .token[data-at='2']").get_attribute("class")
     it.page.mouse.move(5, 5)
-    it.page.wait_for_function("document.getElementById('cell').textContent.includes('key 3')")
+    shows(it.page, "#cell", "key 3")
     box = it.page.locator("#map").bounding_box()
     it.page.mouse.move(box["x"] + box["width"] - 12, box["y"] + box["height"] - 12)
-    it.page.wait_for_function("document.getElementById('row-title').textContent.startsWith('Query 9')")
+    shows(it.page, "#row-title", "^Query 9")
 
 
 def test_hidden_keys_are_said_to_be_hidden(opened):
@@ -174,12 +174,12 @@ def test_differences_of_two_runs_can_be_switched(opened):
     it = opened(ours, compare=theirs, tokens=TOKENS, head=(0, 0))
     assert it.text("#top li:first-child").split() == ["8", "·d", "−0.9"]
     it.page.locator("[data-run=second]").click()
-    it.page.wait_for_function("document.querySelector('#top .value').textContent === '0.1'")
+    shows(it.page, "#top .value", "^0.1$")
     it.page.locator("#map").focus()
     it.press("d")
-    it.page.wait_for_function("document.querySelector('#top .value').textContent === '−0.9'")
+    shows(it.page, "#top .value", "^−0.9$")
     it.press("d")
-    it.page.wait_for_function("document.querySelector('#top .value').textContent === '1'")
+    shows(it.page, "#top .value", "^1$")
 
 
 def test_long_maps_are_pooled_windows_are_exact_and_each_is_called_so(opened):
@@ -187,7 +187,7 @@ def test_long_maps_are_pooled_windows_are_exact_and_each_is_called_so(opened):
     it = opened(weights, max_mb=0.1, tokens=[f" w{i}" for i in range(400)])
     assert it.text("#badge").startswith("pooled: a cell is")
     it.page.locator("#windows button").nth(1).click()
-    it.page.wait_for_function("document.getElementById('badge').textContent === 'exact window'")
+    shows(it.page, "#badge", "^exact window$")
     it.page.locator("#map").focus()
     it.press("Home", "ArrowUp")
     row = int(it.text("#row-title .place"))
@@ -195,7 +195,7 @@ def test_long_maps_are_pooled_windows_are_exact_and_each_is_called_so(opened):
     value = it.text("#cell strong")
     assert abs(float(value) - float(weights[0, row, key])) < 0.004
     it.press("Escape")
-    it.page.wait_for_function("document.getElementById('badge').textContent.startsWith('pooled')")
+    shows(it.page, "#badge", "^pooled")
 
 
 def test_zoom_keeps_what_is_chosen_in_view(opened):
@@ -223,7 +223,7 @@ def test_a_watch_shows_series_and_alarms_and_no_map(opened):
     assert it.page.locator(".tile.alarmed").count() > 0
     assert "SL903" in it.text("#alarms")
     it.page.locator("#shown").select_option("self_mass")
-    it.page.wait_for_function("document.getElementById('series').textContent.includes('own position')")
+    shows(it.page, "#series", "own position")
 
 
 def test_a_notebook_shows_the_page_in_a_frame(chromium, tmp_path):
@@ -249,7 +249,7 @@ def test_a_page_that_was_cut_off_says_so(chromium, tmp_path):
     page.goto(file.as_uri())
     page.wait_for_selector("body[data-ready]")
     page.locator("#grid .tile").nth(9).click()
-    page.wait_for_function("document.getElementById('note').textContent.includes('cut off')")
+    shows(page, "#note", "cut off")
     page.close()
 
 
