@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 
@@ -277,6 +278,30 @@ def bart_source_padding_seen(model):
         return right(*arguments, **named)
 
     return replaced(model.model.decoder.layers[0].encoder_attn, attended)
+
+
+def bart_cross_attention_causal(model):
+    return replaced(model.model.decoder.layers[1].encoder_attn, causal_across)
+
+
+def t5_cross_attention_causal(model):
+    return replaced(model.decoder.block[0].layer[1].EncDecAttention, causal_across)
+
+
+def whisper_cross_attention_causal(model):
+    return replaced(model.model.decoder.layers[0].encoder_attn, causal_across)
+
+
+def causal_across(right, *arguments, **named):
+    """Let no query see a later key, counted from the first of both."""
+    given = inspect.signature(right).bind(*arguments, **named).arguments
+    hidden_states, source = given["hidden_states"], given["key_value_states"]
+    name = "mask" if "mask" in given else "attention_mask"
+    seen = torch.ones(hidden_states.shape[1], source.shape[1], dtype=torch.bool).tril()[None, None]
+    if given.get(name) is not None:
+        seen = visible(given[name]) & seen
+    given |= given.pop("kwargs", {}) | {name: torch.zeros(seen.shape).masked_fill(~seen, -1e9)}
+    return right(**given)
 
 
 def t5_labels_not_shifted(model):

@@ -38,7 +38,9 @@ def test_encoders_are_not_asked_for_causality(name):
 
 
 def test_every_check_is_asked_of_some_model_or_waits_for_the_user():
-    asked = {check for name in ("llama", "bert-masked") for check in softlookup.audit(tiny(name)).asked}
+    asked = {
+        check for name in ("llama", "bert-masked", "bart") for check in softlookup.audit(tiny(name)).asked
+    }
     assert {check.name for check in all_checks()} - asked == {"compiled paths"}
 
 

@@ -40,6 +40,9 @@ ELSEWHERE = {
     "nanogpt_sees_everything": ("nanoGPT", "SL101", "h.1.attn"),
     "encoder_mean_over_tokens": ("nn.TransformerEncoder, batch second", "SL906", "layers.1"),
     "bart_source_padding_seen": ("bart", "SL123", "model.decoder.layers.0.encoder_attn"),
+    "bart_cross_attention_causal": ("bart", "SL121", "model.decoder.layers.1.encoder_attn"),
+    "t5_cross_attention_causal": ("t5", "SL121", "decoder.block.0.layer.1.EncDecAttention"),
+    "whisper_cross_attention_causal": ("whisper", "SL121", "model.decoder.layers.0.encoder_attn"),
     "t5_labels_not_shifted": ("t5", "SL807", ""),
 }
 

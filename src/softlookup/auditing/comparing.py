@@ -22,7 +22,7 @@ class Side:
     """One of two ways to the same answers.
 
     ask: runs forwards; where they are several they follow each other in time
-    rows: number of tokens in all forwards -> which of them are compared. The encoder has another length.
+    rows: number of tokens in all forwards -> which of them are compared. Most encoders have another length.
     known: the answers, where they were asked for before
     """
 
@@ -57,12 +57,12 @@ class Difference:
 def one_forward(subject: Subject, question: Question, rows: Places | None = None, **other: Places) -> Side:
     """Return the side that asks one question; without rows all of them are compared.
 
-    other: source=rows of what the encoder reads; without it all of them
+    other: source=rows of what the encoder reads; without it all of them, or those of a target of its length
     """
     length = subject.answered if subject.reader.kind == "opaque" else question.tokens.shape[1]
     places = {length: every_row(len(question.tokens), length) if rows is None else rows}
-    if question.source is not None:
-        source = question.source.shape[1]
+    source = None if question.source is None else question.source.shape[1]
+    if source is not None and source not in places:
         places[source] = other.get("source", every_row(len(question.tokens), source))
     known = [subject.plain] if question is subject.plain_question else ()
     return Side(lambda: [subject.ask(question)], places, known)

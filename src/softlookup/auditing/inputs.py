@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -14,6 +14,7 @@ from softlookup.terms import SoftlookupError
 
 LENGTHS = (12, 8, 6)  # of a sample, the first that the model takes; a third more must fit for padding
 _ROOM = 4  # tokens that must fit beside them
+_LONGER = 2  # so many tokens a source has more than its target
 _SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "image_token_id")
 
 
@@ -23,6 +24,7 @@ class Reader:
 
     ids: ids that may be drawn;  pad: the id to pad with;  width: d_model;  shape: of one opaque sample
     given: tokens of the user, which samples are cut from;  source_reader: for what an encoder reads
+    refused_source: what the model raised when the source was longer than the target; "" where it may be
     """
 
     kind: Literal["ids", "numbers", "opaque"]
@@ -34,6 +36,7 @@ class Reader:
     shape: tuple[int, ...] = ()
     given: Tensor | None = None
     source_reader: Reader | None = None
+    refused_source: str = ""
 
     def tokens(self, samples: int, length: int, seed: int) -> Tensor:
         """Return [samples, length] ids, [samples, length, d_model] numbers, or [samples, ...]."""
@@ -57,9 +60,10 @@ class Reader:
         shape = (samples, length, self.width) if self.kind == "numbers" else (samples, *self.shape)
         return torch.randn(shape, generator=draw).to(self.device)
 
-    def source(self, samples: int, length: int) -> Tensor:
-        """Return what the encoder of an encoder-decoder reads."""
+    def source(self, samples: int, target_length: int) -> Tensor:
+        """Return what an encoder reads beside a target of a length: more, unless that is refused."""
         assert self.source_reader is not None
+        length = target_length if self.refused_source else target_length + _LONGER
         return self.source_reader.tokens(samples, length, seed=7)
 
     def others(self, like: Tensor, seed: int) -> Tensor:
@@ -86,24 +90,34 @@ def reader_of(model: nn.Module, call: Any, inputs: Any) -> tuple[Reader, dict[st
     Raises: SoftlookupError when no input was taken, with the last reason.
     """
     given, more = _split(inputs, call)
-    reasons = []
+    refused = {}
     for reader in _candidates(model, call, given):
-        source = reader.source(1, reader.length + 2) if call.source else None
-        question = Question(reader.tokens(1, reader.length + _ROOM, 0), source=source, more=more)
-        try:
-            with torch.no_grad():
-                call.ask(model, question)
-        except Exception as problem:
-            reasons.append(f"{type(problem).__name__}: {problem}".splitlines()[0][:200])
-            continue
-        return reader, more
-    name = type(model).__name__
+        if not (reason := _why_refused(model, call, reader, more)):
+            return reader, more
+        refused[reader] = reason
+    for reader, reason in refused.items() if call.source else ():
+        of_one_length = replace(reader, refused_source=reason)
+        if not _why_refused(model, call, of_one_length, more):
+            return of_one_length, more
+    reasons, name = list(refused.values()), type(model).__name__
     raise SoftlookupError(
         f"audit: {name} could not be called.",
         expected="a model that takes token ids [B, T] or numbers [B, T, d_model]",
         got="; ".join(dict.fromkeys(reasons[-3:])) or "no argument to give tokens to",
         hint=f"audit({name.lower()}, inputs={{...}}) with the arguments of one forward",
     )
+
+
+def _why_refused(model: nn.Module, call: Any, reader: Reader, more: dict[str, Any]) -> str:
+    """Return what a model raises when it is given the inputs that a reader makes; "" for nothing."""
+    length = reader.length + _ROOM
+    source = reader.source(1, length) if call.source else None
+    try:
+        with torch.no_grad():
+            call.ask(model, Question(reader.tokens(1, length, 0), source=source, more=more))
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
+    return ""
 
 
 def _split(inputs: Any, call: Any) -> tuple[Tensor | None, dict[str, Any]]:
@@ -150,8 +164,6 @@ def _candidates(model: nn.Module, call: Any, given: Tensor | None) -> Iterator[R
 
 
 def _with_source(reader: Reader, source: Reader) -> Reader:
-    from dataclasses import replace
-
     return replace(reader, source_reader=source)
 
 

@@ -56,8 +56,8 @@ class Subject:
 
     @cached_property
     def source(self) -> Tensor | None:
-        """What the encoder reads, [3, S], two tokens longer than the target; None without an encoder."""
-        return self.reader.source(SAMPLES, self.length + 2) if self.call.source else None
+        """What the encoder reads, [3, S], longer than the target where it may be; None without an encoder."""
+        return self.reader.source(SAMPLES, self.length) if self.call.source else None
 
     def other_tokens(self, like: Tensor, seed: int = 1) -> Tensor:
         """Return other tokens of the same shape; none stands where it stood before."""

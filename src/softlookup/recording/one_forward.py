@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -113,7 +114,7 @@ class _Keeping:
         """See ``Changer``."""
         if any(it in self.paths for it in modules):
             raise SoftlookupError(
-                "record_attention: compiled code does not show its calls as a whole.",
+                "recording: compiled code does not show its calls as a whole.",
                 expected="the model as it was written",
                 got="a compiled model, or one that compiles a part of itself",
                 hint='with torch.compiler.set_stance("force_eager"): ...',
@@ -161,17 +162,11 @@ def record_attention(
     >>> recording["self_attn"].weights(sample=1, heads=[0], queries=[2, 3]).shape
     torch.Size([1, 2, 6])
     """
-    if not isinstance(model, nn.Module):
-        raise SoftlookupError(
-            "record_attention: there is no model to record.",
-            expected="a torch.nn.Module",
-            got=type(model).__name__,
-        )
-    inner = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    keeping = _Keeping(inner, [layers] if isinstance(layers, str) else list(layers))
+    keeping = _keeping(model, layers)
     with torch.no_grad(), keeping.following.until_done(), changing(keeping):
         output = model(*args, **kwargs)
     if not keeping.calls:
+        inner = getattr(model, "_orig_mod", model)
         raise SoftlookupError(
             "record_attention: no call of attention was seen.",
             expected=f"calls of layers whose path matches {layers!r}",
@@ -179,6 +174,38 @@ def record_attention(
             hint=f"layers: {', '.join(attention_layers(inner)) or 'none that says that it is attention'}",
         )
     return Recording(tuple(keeping.calls), output)
+
+
+@contextmanager
+def recorded_calls(model: nn.Module, *, layers: str | Sequence[str] = "*") -> Iterator[list[RecordedCall]]:
+    """Keep every call of attention of a model while a block runs, whoever calls it there.
+
+    model, layers: see ``record_attention``
+
+    Yields: the calls so far, in the order in which they were made; none is no error.
+
+    Raises: SoftlookupError when ``model`` is no module, or its code is compiled.
+
+    >>> model = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    >>> with torch.no_grad(), recorded_calls(model) as calls:
+    ...     _ = model(torch.randn(2, 6, 16)), model(torch.randn(2, 5, 16))
+    >>> [it.call.q_len for it in calls]
+    [6, 5]
+    """
+    keeping = _keeping(model, layers)
+    with keeping.following.until_done(), changing(keeping):
+        yield keeping.calls
+
+
+def _keeping(model: nn.Module, layers: str | Sequence[str]) -> _Keeping:
+    if not isinstance(model, nn.Module):
+        raise SoftlookupError(
+            "recording: there is no model to record.",
+            expected="a torch.nn.Module",
+            got=type(model).__name__,
+        )
+    inner = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    return _Keeping(inner, [layers] if isinstance(layers, str) else list(layers))
 
 
 def _copied(value: Any) -> Any:

@@ -16,7 +16,7 @@ from softlookup.auditing.question import Answer
 from softlookup.auditing.subject import Subject
 
 CODES = ("SL603",)
-AFTER = ("causality", "batch_neighbours", "cached_decode", "chunked_prefill")
+AFTER = ("causality", "whole_source", "batch_neighbours", "cached_decode", "chunked_prefill")
 _ORDER = (2, 0, 0)
 
 

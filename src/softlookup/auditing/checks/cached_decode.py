@@ -12,7 +12,7 @@ from softlookup.auditing.cached_steps import Pieces, judged, no_cache
 from softlookup.auditing.subject import Subject
 
 CODES = ("SL503", "SL601", "SL602")
-AFTER = ("causality",)
+AFTER = ("causality", "whole_source")
 
 
 def applies(subject: Subject) -> str:

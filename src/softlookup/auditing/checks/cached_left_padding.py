@@ -13,7 +13,7 @@ from softlookup.auditing.cached_steps import Pieces, judged, no_cache
 from softlookup.auditing.subject import SAMPLES, Subject
 
 CODES = ("SL503", "SL602")
-AFTER = ("causality", "left_padding", "cached_decode", "chunked_prefill")
+AFTER = ("causality", "whole_source", "left_padding", "cached_decode", "chunked_prefill")
 
 
 def applies(subject: Subject) -> str:

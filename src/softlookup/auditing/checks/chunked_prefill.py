@@ -10,7 +10,7 @@ from softlookup.auditing.cached_steps import Pieces, judged, no_cache
 from softlookup.auditing.subject import Subject
 
 CODES = ("SL503", "SL601", "SL602")
-AFTER = ("causality", "cached_decode")
+AFTER = ("causality", "whole_source", "cached_decode")
 
 
 def applies(subject: Subject) -> str:

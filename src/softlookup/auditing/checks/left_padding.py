@@ -16,7 +16,7 @@ from softlookup.auditing.padding import PADS, Padded, cause_of, no_padding, stre
 from softlookup.auditing.subject import Subject
 
 CODES = ("SL105", "SL106", "SL111", "SL123", "SL401", "SL505", "SL906")
-AFTER = ("causality", "right_padding")
+AFTER = ("causality", "whole_source", "right_padding")
 
 
 def applies(subject: Subject) -> str:

@@ -17,7 +17,7 @@ from softlookup.auditing.question import Question
 from softlookup.auditing.subject import SAMPLES, Subject
 
 CODES = ("SL112", "SL905")
-AFTER = ("causality", "right_padding", "left_padding", "batch_neighbours")
+AFTER = ("causality", "whole_source", "right_padding", "left_padding", "batch_neighbours")
 
 
 def applies(subject: Subject) -> str:

@@ -14,7 +14,7 @@ from softlookup.auditing.padding import PADS, cause_of, no_padding, streams
 from softlookup.auditing.subject import Subject
 
 CODES = ("SL105", "SL106", "SL111", "SL123", "SL401", "SL906")
-AFTER = ("causality",)
+AFTER = ("causality", "whole_source")
 
 
 def applies(subject: Subject) -> str:
