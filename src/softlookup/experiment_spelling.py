@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,15 +51,20 @@ def read_place(
 ) -> tuple[str, tuple[int, ...]]:
     """Return the path of a layer, and the whole numbers behind it.
 
-    text: e.g. "3:2", or "model.layers.3.self_attn:2";  layers: paths, which a number counts from 0
+    text: e.g. "3:2", or "model.layers.3.self_attn:2";  layers: paths, which a number counts from 0; "3.2" is
+        how pages of maps name the head "3:2"
     parts: how many parts there must be, with the layer
 
     Raises: SoftlookupError for another number of parts, what is no number, or an unknown layer.
     """
     layer, *numbers = text.split(":")
+    if len(numbers) == parts - 2 and layer not in layers and re.fullmatch(r"\d+\.\d+", layer):
+        layer, *numbers = *layer.split("."), *numbers
     if len(numbers) != parts - 1 or not all(it.lstrip("-").isdigit() for it in numbers):
-        form = ":".join(["LAYER", "HEAD", "QUERY"][:parts])
-        raise SoftlookupError(f"experiment: {option} could not be read.", expected=form, got=repr(text))
+        form, example = (":".join(it[:parts]) for it in (("LAYER", "HEAD", "QUERY"), ("3", "5", "7")))
+        raise SoftlookupError(
+            f"experiment: {option} could not be read.", expected=f"{form}, e.g. {example}", got=repr(text)
+        )
     return layer_path(layer, layers, option), tuple(map(int, numbers))
 
 

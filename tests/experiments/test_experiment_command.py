@@ -5,7 +5,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from softlookup import SoftlookupError
 from softlookup.cli import main
+from softlookup.experiment_spelling import read_place
 
 MODEL = """
 import torch
@@ -51,6 +53,17 @@ def facts(model, *more, **texts):
     done = run(model, *more, "--format", "json", **texts)
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
+
+
+def test_a_head_may_be_spelled_as_pages_of_maps_name_it(model):
+    spelled = [facts(model, "--ablate", it, "--verdict", f"{it}:2") for it in ("0.1", "0:1")]
+    assert spelled[0] == spelled[1]
+
+
+def test_a_path_of_two_numbers_stays_a_path():
+    assert read_place("0.1:3", ["0.0", "0.1"], "--ablate") == ("0.1", (3,))
+    with pytest.raises(SoftlookupError, match=r"LAYER:HEAD, e\.g\. 3:5"):
+        read_place("0.1", ["0.0", "0.1"], "--ablate")
 
 
 def test_an_ablated_head_is_reported_for_people_with_interval_and_python(model):

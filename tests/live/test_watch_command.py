@@ -5,7 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from softlookup.cli import main
 from softlookup.live.stored import read_trace
 
 MODEL = """
@@ -47,6 +49,37 @@ def run(tmp_path):
 
 def facts(done):
     return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+@pytest.mark.parametrize(
+    ("words", "script_sees"),
+    [
+        (["FILE", "--format", "json", "--", "--every", "x"], ["--every", "x"]),
+        (
+            ["--every", "2", "FILE", "--rule", "causal", "--format", "json", "--", "a", "--", "b"],
+            ["a", "--", "b"],
+        ),
+        (["--format", "json", "FILE", "--", "--help"], ["--help"]),
+        (["--format", "json", "FILE", "--help"], ["--help"]),
+    ],
+)
+def test_what_stands_behind_two_dashes_is_for_the_script(tmp_path, words, script_sees):
+    file = tmp_path / "prints.py"
+    file.write_text("import sys; print('argv', sys.argv[1:])")
+    done = CliRunner().invoke(main, ["watch", *(str(file) if it == "FILE" else it for it in words)])
+    assert done.exit_code == 0, done.output
+    assert f"argv {script_sees}" in done.output
+    assert json.loads(done.output[done.output.index("{") :])["models"] == []
+
+
+@pytest.mark.parametrize("words", [["a", "--", "b"], ["--epochs", "3", "--", "b"]])
+def test_words_before_two_dashes_that_are_no_options_are_refused_before_anything_runs(tmp_path, words):
+    file = tmp_path / "never.py"
+    file.write_text("raise AssertionError")
+    done = CliRunner().invoke(main, ["watch", str(file), *words])
+    assert done.exit_code == 2
+    assert words[0] in done.output
+    assert "What is for the script stands behind the first --." in " ".join(done.output.split())
 
 
 def test_a_right_script_has_no_alarm_and_sees_its_own_command_line(run):

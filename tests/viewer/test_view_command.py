@@ -32,9 +32,10 @@ def run(*arguments):
     return CliRunner().invoke(main, ["view", *map(str, arguments)])
 
 
-def test_weights_in_a_file(tmp_path):
+@pytest.mark.parametrize("head", ["1.2", "1:2"])
+def test_weights_in_a_file(tmp_path, head):
     save_file({"h.0": one_layer(), "h.1": one_layer()}, tmp_path / "w.safetensors")
-    done = run(tmp_path / "w.safetensors", "--to", tmp_path / "page.html", "--head", "1.2", "--layers", "h.*")
+    done = run(tmp_path / "w.safetensors", "--to", tmp_path / "page.html", "--head", head, "--layers", "h.*")
     assert done.exit_code == 0, done.output
     assert "2 layers × 6 heads, 10 × 10" in done.output
     facts = facts_of((tmp_path / "page.html").read_text(encoding="utf-8"))

@@ -92,7 +92,9 @@ def _of_model(path: str, asked: dict[str, Any], more: dict[str, Any]) -> Any:
 
 
 def _head(words: str) -> tuple[int, int]:
-    layer, _, head = words.partition(".")
+    layer, _, head = words.replace(":", ".").partition(".")  # experiments write 3:5
     if not (layer.isdigit() and head.isdigit()):
-        raise SoftlookupError("view: --head names no head.", expected="LAYER.HEAD, e.g. 3.5", got=words)
+        raise SoftlookupError(
+            "view: --head names no head.", expected="LAYER.HEAD, e.g. 3.5 or 3:5", got=words
+        )
     return int(layer), int(head)
