@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from planted_models import Decoder, Encoder, built
 from tiny_models import NAMES, OTHERS, TRANSFORMERS, nanogpt, tiny, transformers_model
 
 import softlookup
@@ -37,10 +38,23 @@ def test_encoders_are_not_asked_for_causality(name):
     assert "does not promise" in softlookup.audit(tiny(name)).not_asked["causality"]
 
 
+@pytest.mark.parametrize(("model_class", "codes"), [(Encoder, {"SL101"}), (Decoder, {""})])
+def test_of_a_model_that_does_not_say_whether_it_is_causal_it_is_noted(model_class, codes):
+    result = softlookup.audit(built(model_class))
+    assert result.clean
+    assert {it.code for it in result.notes if it.check == "future seen"} == codes
+    for promised in (True, False):
+        assert "future seen" in softlookup.audit(built(model_class), causal=promised).not_asked
+
+
+@pytest.mark.parametrize("name", ["llama", "bert", "nn.TransformerEncoder"])
+def test_whether_they_are_causal_is_not_asked_of_models_that_say_it(name):
+    assert "future seen" in softlookup.audit(tiny(name)).not_asked
+
+
 def test_every_check_is_asked_of_some_model_or_waits_for_the_user():
-    asked = {
-        check for name in ("llama", "bert-masked", "bart") for check in softlookup.audit(tiny(name)).asked
-    }
+    models = [*map(tiny, ("llama", "bert-masked", "bart")), built(Decoder)]
+    asked = {check for model in models for check in softlookup.audit(model).asked}
     assert {check.name for check in all_checks()} - asked == {"compiled paths"}
 
 

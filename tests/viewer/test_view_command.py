@@ -56,9 +56,12 @@ def test_a_trace(tmp_path):
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval()
     with watch(layer, save_to=tmp_path / "t"), torch.no_grad():
         layer(torch.randn(1, 4, 8))
-    done = run(tmp_path / "t", "--to", tmp_path / "p.html")
-    assert done.exit_code == 0, done.output
-    assert facts_of((tmp_path / "p.html").read_text(encoding="utf-8"))["form"] == "trace"
+    for folder in (tmp_path / "t", tmp_path):  # as watch(save_to=) makes it, and softlookup watch --save-to
+        done = run(folder, "--to", tmp_path / "p.html")
+        assert done.exit_code == 0, done.output
+        assert facts_of((tmp_path / "p.html").read_text(encoding="utf-8"))["form"] == "trace"
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")  # a model, with a trace beside it
+    assert "expected: --text" in run(tmp_path, "--to", tmp_path / "p.html").output
 
 
 @pytest.mark.parametrize(

@@ -164,8 +164,13 @@ def test_a_trace_on_disk_shows_the_same(watched, tmp_path):
             writer.append([record])
     facts, stored = facts_of(view(watched).html), facts_of(view(tmp_path / "t").html)
     assert stored["layers"][0]["numbers"] == facts["layers"][0]["numbers"]
-    with pytest.raises(SoftlookupError, match="holds no trace"):
+    assert facts_of(view(tmp_path).html) == stored  # its only trace
+    with TraceWriter(tmp_path / "u", meta={}) as writer:
+        writer.append([])
+    with pytest.raises(SoftlookupError, match=r"holds several traces.*\n.*\n.*t, u"):
         view(tmp_path)
+    with pytest.raises(SoftlookupError, match="holds no trace"):
+        view(tmp_path / "elsewhere")
 
 
 def test_a_trace_without_calls_and_a_picture_of_a_trace_are_refused(watched, tmp_path):

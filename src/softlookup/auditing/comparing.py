@@ -74,6 +74,16 @@ def every_row(samples: int, length: int, start: int = 0) -> Places:
     return sample.flatten(), time.flatten()
 
 
+def later_tokens_replaced(subject: Subject) -> tuple[Side, Side]:
+    """Return the answers for the tokens before the middle, and those after all later ones were replaced."""
+    middle = subject.length // 2
+    changed = subject.tokens.clone()
+    changed[:, middle:] = subject.other_tokens(subject.tokens[:, middle:])
+    rows = every_row(len(subject.tokens), middle)
+    one, other = (one_forward(subject, subject.question(it), rows) for it in (subject.tokens, changed))
+    return one, other
+
+
 def rows_where(chosen: Tensor) -> Places:
     """Return the places that are True in a bool [B, T], sample by sample."""
     sample, time = chosen.cpu().nonzero(as_tuple=True)

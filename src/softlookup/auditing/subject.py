@@ -31,6 +31,7 @@ class Subject:
     causal: it promises that no token sees a later one (the target, in an encoder-decoder)
     packed: the user says that documents are kept apart by position ids that start anew
     compiled: compiled paths are asked too, which takes a compiler and minutes
+    silent: neither the user nor the model says whether a token may see later ones
     """
 
     model: nn.Module
@@ -39,6 +40,7 @@ class Subject:
     causal: bool
     packed: bool = False
     compiled: bool = False
+    silent: bool = False
     more: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
 
@@ -161,15 +163,23 @@ def subject_of(model: nn.Module, inputs: Any, causal: bool | None, packed: bool,
     Raises: SoftlookupError when no way was found.
     """
     promised = is_causal(model) if causal is None else causal
-    call = torch_layer(model, promised) or names_of(model)
+    layer = torch_layer(model, promised)
+    call = layer or names_of(model)
     reader, more = reader_of(model, call, inputs)
-    return Subject(model, call, reader, promised or isinstance(call, TorchDecoder), packed, compiled, more)
+    silent = causal is None and layer is None and not promised and _kind(model) is None
+    promised |= isinstance(call, TorchDecoder)
+    return Subject(model, call, reader, promised, packed, compiled, silent, more)
+
+
+def _kind(model: nn.Module) -> str | None:
+    """Return which kind of model of transformers it says it is."""
+    return getattr(getattr(model, "config", None), "model_type", None)
 
 
 def is_causal(model: nn.Module) -> bool:
     """Say whether a model promises that no token sees a later one, by what kind of model it says it is."""
     config: Any = getattr(model, "config", None)
-    if not hasattr(config, "model_type"):
+    if _kind(model) is None:
         return callable(getattr(model, "generate", None))
     if getattr(config, "is_encoder_decoder", False):
         return True

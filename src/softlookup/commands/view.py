@@ -36,7 +36,7 @@ def command(context: click.Context, /, path: str, to: Path, **asked: Any) -> Non
 
     The page holds its data and loads nothing. Exit status: 0 written, 2 the request could not be carried out.
     """
-    from softlookup.live.trace_files import parts_of
+    from softlookup.live.trace_files import parts_of, traces_in
     from softlookup.mask_files import READERS, read_tensors
     from softlookup.viewer import view
     from softlookup.viewer.viewing import refuse_other_files
@@ -45,7 +45,8 @@ def command(context: click.Context, /, path: str, to: Path, **asked: Any) -> Non
     head = None if asked["head"] is None else _head(asked["head"])
     more = {"to": to, "head": head, "layers": asked["layers"] or "*", "max_mb": asked["max_mb"]}
     place = Path(path)
-    if place.is_dir() and parts_of(place):
+    is_model = (place / "config.json").is_file() and not parts_of(place)
+    if traces_in(place) and not is_model:
         shown = view(place, title=place.name, to=to, head=head)
     elif place.suffix.lower() in READERS:
         tensors = {name or place.stem: it for name, it in read_tensors(path).items()}

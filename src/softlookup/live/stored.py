@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from softlookup.live.record import Alarm, Record
 from softlookup.live.step_encoding import decode_step
-from softlookup.live.trace_files import VERSION, Part, parts_of, read_blob, scan, tensors_file
+from softlookup.live.trace_files import VERSION, Part, parts_of, read_blob, scan, tensors_file, traces_in
 from softlookup.terms import SoftlookupError
 
 _TRIES = 3  # to read while a writer deletes
@@ -40,6 +40,7 @@ class StoredTrace:
 def read_trace(path: str | Path, *, skip_damaged: bool = False) -> StoredTrace:
     """Return what ``TraceWriter`` wrote into a folder; it may still be writing.
 
+    path: the folder, or one in which it is the only trace, as ``softlookup watch --save-to`` makes it
     skip_damaged: read the steps that are whole where others are damaged, and say which in ``damaged``
 
     Raises: SoftlookupError when the folder holds no trace, or one of another version; when steps in the
@@ -53,13 +54,7 @@ def read_trace(path: str | Path, *, skip_damaged: bool = False) -> StoredTrace:
     ...     read_trace(folder).steps
     1
     """
-    folder = Path(path)
-    if not parts_of(folder):
-        raise SoftlookupError(
-            f"read_trace: {folder} holds no trace.",
-            expected="a folder with index-000000.jsonl in it, as TraceWriter makes it",
-            got="a folder without one" if folder.is_dir() else "no such folder",
-        )
+    folder = _only_trace(Path(path))
     trace = _read_parts(folder)
     if trace.damaged and not skip_damaged:
         more = len(trace.damaged) - _SHOWN
@@ -70,6 +65,24 @@ def read_trace(path: str | Path, *, skip_damaged: bool = False) -> StoredTrace:
             hint="read_trace(..., skip_damaged=True) returns the steps that are whole",
         )
     return trace.read()
+
+
+def _only_trace(folder: Path) -> Path:
+    found = traces_in(folder)
+    if len(found) > 1:
+        raise SoftlookupError(
+            f"read_trace: {folder} holds several traces.",
+            expected="the folder of one of them",
+            got=", ".join(it.name for it in found),
+            hint=f"{found[0]}",
+        )
+    if not found:
+        raise SoftlookupError(
+            f"read_trace: {folder} holds no trace.",
+            expected="a folder with index-000000.jsonl in it, as TraceWriter makes it",
+            got="a folder without one" if folder.is_dir() else "no such folder",
+        )
+    return found[0]
 
 
 def _read_parts(folder: Path) -> _Reading:

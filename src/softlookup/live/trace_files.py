@@ -37,6 +37,13 @@ def parts_of(folder: Path) -> list[int]:
     return sorted(int(path.stem.removeprefix("index-")) for path in folder.glob("index-*.jsonl"))
 
 
+def traces_in(folder: Path) -> list[Path]:
+    """Return the folder, if it holds a trace, else those in it that do: one a model of a watched script."""
+    if parts_of(folder):
+        return [folder]
+    return sorted(it for it in folder.iterdir() if it.is_dir() and parts_of(it)) if folder.is_dir() else []
+
+
 def sealed(values: dict[str, Any]) -> bytes:
     """Return values as one line of JSON that ends with the CRC-32 of what stands before it.
 

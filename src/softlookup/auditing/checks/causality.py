@@ -6,8 +6,6 @@ Which layer moves first, and which of its rows, tells one fault from another.
 
 from collections.abc import Iterator
 
-import torch
-
 from softlookup.audited import Found, Noted
 from softlookup.auditing.comparing import (
     Blamed,
@@ -15,6 +13,7 @@ from softlookup.auditing.comparing import (
     difference,
     every_row,
     first_wrong,
+    later_tokens_replaced,
     one_forward,
     rows_of_layer,
 )
@@ -33,21 +32,13 @@ def applies(subject: Subject) -> str:
 
 def run(subject: Subject) -> Iterator[Found | Noted]:
     """Change the later tokens."""
-    middle = subject.length // 2
-    changed = subject.tokens.clone()
-    changed[:, middle:] = subject.other_tokens(subject.tokens[:, middle:])
-    rows = _before(subject, middle)
-    one, other = (one_forward(subject, subject.question(it), rows) for it in (subject.tokens, changed))
-    gap = difference(subject, one, other)
+    one, other = later_tokens_replaced(subject)
+    middle, gap = subject.length // 2, difference(subject, one, other)
     if gap is None:
         return
     blamed = first_wrong(subject, one, other)
     code, words = _which(subject, middle, blamed)
     yield found_between(code, f"tokens from {middle} on were replaced; {words}", gap, blamed)
-
-
-def _before(subject: Subject, middle: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return every_row(len(subject.tokens), middle)
 
 
 def _which(subject: Subject, middle: int, blamed: Blamed | None) -> tuple[str, str]:
