@@ -87,6 +87,27 @@ def test_a_model_in_bfloat16_is_asked_in_float32_and_stays_in_bfloat16():
     assert [it.data_ptr() for it in model.parameters()] == pointers
 
 
+class WithTable(Decoder):
+    """Positions out of a table that is a buffer, and a norm that takes one dtype only."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.randn(64, self.embedding.embedding_dim))
+
+    def embedded(self, ids, positions):
+        return self.embedding(ids) + self.table[positions]
+
+
+def test_a_table_that_is_added_to_embeddings_is_rounded_with_them_and_put_back():
+    model = built(WithTable)
+    table = model.table.clone()
+    result = softlookup.audit(model, causal=True)
+    assert "half precision" in result.asked
+    assert result.clean
+    assert model.table.dtype == torch.float32
+    assert torch.equal(model.table, table)
+
+
 def test_the_implementation_of_attention_is_put_back():
     model = transformers_model("llama")
     before = model.config._attn_implementation

@@ -59,18 +59,18 @@ def training_flags_kept(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def in_dtype(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+def in_dtype(model: nn.Module, dtype: torch.dtype, *, buffers: bool = False) -> Iterator[None]:
     """Let the floating parameters have another dtype while the block runs.
 
-    Buffers stay: tables of rotary positions are kept in float32 on purpose.
+    buffers: the buffers too; they stay otherwise, as tables of rotary positions are float32 on purpose
     """
     kept = []
     try:
-        for parameter in model.parameters():
-            if parameter.is_floating_point() and parameter.dtype != dtype:
-                kept.append((parameter, parameter.data))
-                parameter.data = parameter.data.to(dtype)
+        for tensor in (*model.parameters(), *(model.buffers() if buffers else ())):
+            if tensor.is_floating_point() and tensor.dtype != dtype:
+                kept.append((tensor, tensor.data))
+                tensor.data = tensor.data.to(dtype)
         yield
     finally:
-        for parameter, data in kept:
-            parameter.data = data
+        for tensor, data in kept:
+            tensor.data = data

@@ -29,8 +29,10 @@ def applies(subject: Subject) -> str:
 def run(subject: Subject) -> Iterator[Found | Noted]:
     """Compare bfloat16 with float32."""
     right = subject.plain.output[:1].float()
-    half = _asked(subject, torch.bfloat16)
-    by_rounding = _asked(subject, torch.bfloat16, torch.float32)
+    try:
+        half, by_rounding = _half_and_rounded(subject)
+    except RuntimeError:  # a table that is added to them has to be of the dtype of the embeddings
+        half, by_rounding = _half_and_rounded(subject, buffers=True)
     error, budget = _error(half, right), max(_TIMES * _error(by_rounding, right), _FLOOR)
     if not error <= budget:
         words = f"in bfloat16 the answers are off by {error:.2g} of their size, where {budget:.2g} is granted"
@@ -43,12 +45,20 @@ def _error(output: Tensor, right: Tensor) -> float:
     return float((output - right).square().mean().sqrt() / spread)
 
 
-def _asked(subject: Subject, *dtypes: torch.dtype) -> Tensor:
+def _half_and_rounded(subject: Subject, *, buffers: bool = False) -> tuple[Tensor, Tensor]:
+    """Return the answers in bfloat16, and those in float32 of what was rounded to it."""
+    return (
+        _asked(subject, torch.bfloat16, buffers=buffers),
+        _asked(subject, torch.bfloat16, torch.float32, buffers=buffers),
+    )
+
+
+def _asked(subject: Subject, *dtypes: torch.dtype, buffers: bool) -> Tensor:
     """Return the answers with parameters that were rounded to each of these dtypes in turn."""
     question = subject.question(subject.tokens[:1], torch.zeros(1, dtype=torch.long))  # half is slow on a CPU
     with ExitStack() as rounding:
         for dtype in dtypes:
-            rounding.enter_context(in_dtype(subject.model, dtype))
+            rounding.enter_context(in_dtype(subject.model, dtype, buffers=buffers))
         if question.tokens.is_floating_point():
             question = question.but(tokens=question.tokens.to(dtypes[0]).to(dtypes[-1]))
         if question.source is not None and question.source.is_floating_point():
