@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from many_families import built_tiny
 from planted_models import Decoder, Encoder, built
 from tiny_models import NAMES, OTHERS, TRANSFORMERS, nanogpt, tiny, transformers_model
 
@@ -19,6 +20,20 @@ def test_an_untouched_model_gives_no_finding_and_no_check_breaks_off(name):
     assert result.findings == ()
     assert result.failed == {}
     assert not {check: why for check, why in result.not_asked.items() if "raised" in why}
+
+
+@pytest.mark.parametrize("family", ["ctrl", "fnet", "granitemoe", "mobilebert"])
+def test_families_with_habits_of_their_own_give_no_finding(family):
+    """A table rounded for good in bfloat16; no mask; use_cache among **kwargs; embeddings of neighbours."""
+    result = softlookup.audit(built_tiny(family))
+    assert result.findings == ()
+    assert {"half precision", "position offset", "packed documents"} & set(result.asked)
+
+
+def test_that_neighbours_read_hidden_tokens_is_noted():
+    notes = [it for it in softlookup.audit(built_tiny("mobilebert")).notes if it.check == "right padding"]
+    assert [it.code for it in notes] == ["SL105"]
+    assert "with the id to pad with nothing moves: mobilebert.embeddings" in notes[0].words
 
 
 @pytest.mark.parametrize("name", ["gpt2", "t5", "bart", "mistral", "bloom", "nanoGPT"])

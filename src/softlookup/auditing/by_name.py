@@ -69,7 +69,8 @@ class ByName:
 
 def names_of(model: nn.Module) -> ByName:
     """Read off the signature of its forward what a model takes."""
-    parameters = [it for it in inspect.signature(model.forward).parameters if it != "self"]
+    signature = inspect.signature(model.forward).parameters
+    parameters = [it for it in signature if it != "self"]
     has = set(parameters)
 
     def first(names: tuple[str, ...]) -> str:
@@ -78,6 +79,9 @@ def names_of(model: nn.Module) -> ByName:
     main = getattr(model, "main_input_name", "")
     tokens = main if main in has else first(_TOKENS) or (parameters[0] if parameters else "")
     config = getattr(model, "config", None)
+    hands_on = any(it.kind is it.VAR_KEYWORD for it in signature.values())
+    if hands_on and first(_CACHE) and hasattr(config, "use_cache"):
+        has.add("use_cache")  # handed on, in **kwargs
     two_streams = "decoder_input_ids" in has and bool(getattr(config, "is_encoder_decoder", True))
     return ByName(
         tokens="decoder_input_ids" if two_streams else tokens,

@@ -13,6 +13,7 @@ from softlookup.audited import Audit, Found, Noted
 from softlookup.auditing.discover import FIRST, Check, all_checks
 from softlookup.auditing.subject import Subject, subject_of
 from softlookup.auditing.untouched import left_as_it_was
+from softlookup.checker.keeping import Kept
 from softlookup.terms import SoftlookupError
 
 
@@ -62,6 +63,7 @@ def _asked(subject: Subject) -> Audit:
     asked: list[str] = []
     not_asked: dict[str, str] = {}
     failed: dict[str, str] = {}
+    kept = Kept(subject.model, parameters=False)
     for check in all_checks():
         if reason := _reason_not_to_ask(check, subject, list(findings.values())):
             not_asked[check.name] = reason
@@ -74,8 +76,10 @@ def _asked(subject: Subject) -> Audit:
                     findings.setdefault((it.code, it.layer), replace(it, check=check.name))
         except Exception as problem:
             failed[check.name] = f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
-            continue
-        asked.append(check.name)
+        else:
+            asked.append(check.name)
+        finally:
+            kept.restore(thoroughly=True)  # e.g. tables that a forward in bfloat16 has rounded for good
     sizes = {"samples": len(subject.tokens), "tokens": subject.tokens.shape[1]}
     name = type(subject.model).__name__
     found = tuple(findings.values())

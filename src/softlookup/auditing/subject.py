@@ -156,6 +156,13 @@ class Subject:
             if not any(other.startswith(f"{path}.") for other in called)
         }
 
+    def attends(self, path: str) -> bool:
+        """Say whether a module is called attention, lies inside one that is, or holds one."""
+        return any(
+            it == path or it.startswith(f"{path}.") or path.startswith(f"{it}.") or not path
+            for it in self.attention_modules
+        )
+
 
 def subject_of(model: nn.Module, inputs: Any, causal: bool | None, packed: bool, compiled: bool) -> Subject:
     """Find out how a model is called.

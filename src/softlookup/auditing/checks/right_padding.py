@@ -26,10 +26,15 @@ def run(subject: Subject) -> Iterator[Found | Noted]:
     """Pad what is read, then what the encoder reads."""
     for padded in streams(subject):
         alone, side = padded.alone(), padded.side()
-        gap = difference(subject, alone, side) or difference(subject, side, padded.but(content=1).side())
+        as_padded = difference(subject, alone, side)
+        gap = as_padded or difference(subject, side, padded.but(content=1).side())
         if gap is None:
             continue
         cause = cause_of(padded)
+        if as_padded is None and cause.blamed is not None and not subject.attends(cause.blamed.path):
+            words = "tokens take in what hidden ones beside them hold; with the id to pad with nothing moves"
+            yield Noted("", f"{words}: {cause.blamed.path}", cause.code)
+            continue
         whose = "the source" if padded.stream == "source" else "each sample"
         words = f"{PADS} hidden tokens were put behind {whose}; {cause.words}"
         yield found_between(cause.code or "SL906", words, gap, cause.blamed)

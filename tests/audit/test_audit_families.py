@@ -1,0 +1,37 @@
+"""The lock on false alarms: every family of transformers that can be made tiny, untouched, is audited.
+
+What is found was read in the source of the model, and is listed with its reason; all others are clean.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="the families are those of transformers")
+
+from many_families import built_tiny, families  # needs transformers
+
+import softlookup
+
+pytestmark = pytest.mark.long
+
+KNOWN = json.loads((Path(__file__).parent / "families_with_findings.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("family", sorted(families()))
+def test_an_untouched_family_has_no_finding_but_those_that_were_read_in_its_source(family):
+    model = built_tiny(family)
+    if isinstance(model, str):
+        pytest.skip(model)
+    try:
+        result = softlookup.audit(model)
+    except softlookup.SoftlookupError as refused:
+        pytest.skip(str(refused).replace("\n", " "))
+    known = KNOWN.get(family, {"codes": []})
+    assert sorted({it.code for it in result.findings}) == known["codes"], result.findings
+
+
+def test_every_listed_family_is_one_and_says_why():
+    assert set(KNOWN) <= set(families())
+    assert all(it["codes"] and it["why"] for it in KNOWN.values())
