@@ -231,3 +231,90 @@ def test_a_head_that_explodes_raises_its_alarm_once():
     with exploding(model.model.layers[LAYER].self_attn, HEAD, real):
         alarms = alarms_of(model, real, None, calls=20)
     assert len([it for it in alarms if it.code == "SL903"]) == 1
+
+
+class SinkAttention(nn.Module):
+    """Written by hand: a score beside those of the keys, of each query, which takes weight and is no key."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.sink = nn.Linear(16, 48), nn.Linear(16, 2)
+
+    def forward(self, x):
+        q, k, v = (it.unflatten(-1, (2, 8)).transpose(1, 2) for it in self.qkv(x).chunk(3, dim=-1))
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        attn_weights = (q @ k.transpose(-2, -1) / 8**0.5).masked_fill(hidden, float("-inf"))
+        sinks = self.sink(x).transpose(1, 2)[..., None]
+        self.weights = torch.cat([attn_weights, sinks], dim=-1).softmax(dim=-1)[..., :-1]
+        return (self.weights @ v).transpose(1, 2).flatten(2)
+
+
+class Streams(nn.Module):
+    """Mixes four streams by a softmax, once for each token: [B, T, 4, 4], which is no attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(16, 16)
+
+    def forward(self, x):
+        mixes = self.mix(x).unflatten(-1, (4, 4)).softmax(dim=-1)
+        return (mixes @ x.unflatten(-1, (4, 4))).flatten(-2)
+
+
+def test_a_sink_of_each_query_is_no_key_that_the_rule_hides():
+    torch.manual_seed(0)
+    layer = SinkAttention()
+    with torch.no_grad(), watch(layer, rule=causal(), queries=None) as trace:
+        layer(torch.randn(2, 9, 16))
+    assert trace.alarms == []
+    record = trace.records[0]
+    assert (record.call.q_len, record.call.k_len, record.call.kind) == (9, 9, "self")
+    first = layer.weights[..., 0].mean(dim=(0, 2))
+    torch.testing.assert_close(record.statistics.first_mass[0].float(), first, rtol=1e-5, atol=1e-6)
+
+
+def test_a_softmax_outside_the_layers_called_attention_need_not_keep_a_rule_for_attention():
+    torch.manual_seed(0)
+    model = nn.Sequential(SinkAttention(), Streams())
+    for rule, codes in ((causal(), []), ({"1": causal()}, ["SL901"])):
+        with torch.no_grad(), watch(model, rule=rule) as trace:
+            model(torch.randn(2, 9, 16))
+        assert [it.code for it in trace.alarms] == codes
+    assert trace.records[1].call.layer == "1"
+
+
+class NanAttention(nn.Module):
+    """Written by hand: a query without keys gets NaN from the softmax, over which 0 is written, or not."""
+
+    def __init__(self, hidden, *, mends):
+        super().__init__()
+        self.qkv, self.hidden, self.mends = nn.Linear(16, 48), hidden, mends
+
+    def forward(self, x):
+        q, k, v = (it.unflatten(-1, (2, 8)).transpose(1, 2) for it in self.qkv(x).chunk(3, dim=-1))
+        weights = (q @ k.transpose(-2, -1)).masked_fill(self.hidden, float("-inf")).softmax(dim=-1)
+        return ((weights.nan_to_num() if self.mends else weights) @ v).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(
+    ("mends", "empty_in", "layer"),
+    [
+        (True, (0, 1, 2), None),
+        (False, (0, 1, 2), "0"),
+        (False, (1,), "1"),
+        (False, (2,), "2"),  # nothing comes after it
+    ],
+)
+def test_nan_of_a_softmax_is_an_alarm_where_it_spreads_and_not_where_it_is_written_over(
+    mends, empty_in, layer
+):
+    torch.manual_seed(0)
+    some, none = torch.zeros(7, 7, dtype=torch.bool), torch.zeros(7, 7, dtype=torch.bool)
+    some[4] = True  # query 4 sees no key
+    model = nn.Sequential(*(NanAttention(some if n in empty_in else none, mends=mends) for n in range(3)))
+    with torch.no_grad(), watch(model, queries=None) as trace:
+        for _ in range(2):
+            output = model(torch.randn(2, 7, 16))
+    assert bool(output.isnan().any()) != mends
+    assert said(trace.alarms) == (set() if mends else {("SL401", layer, None)})
+    assert all(it.step == 0 for it in trace.alarms)

@@ -105,7 +105,8 @@ def test_nan_and_inf_are_counted_where_they_are_visible():
 
 def test_a_sink_takes_weight_and_is_no_key():
     scores, sink = torch.zeros(1, 2, 3, 4), torch.tensor([0.0, 100.0])
-    found, _ = measure(from_scores(scores, sinks=sink), Sampling())
+    sinks = sink.view(1, 2, 1, 1).expand(1, 2, 3, 1)
+    found, _ = measure(from_scores(scores, sinks=sinks), Sampling())
     assert found.first_mass[0].tolist() == pytest.approx([1 / 5, 0.0], abs=1e-6)
     assert found.max_score[0].tolist() == [0.0, 0.0]
     assert found.possible_pairs[0].tolist() == [12, 12]

@@ -138,7 +138,7 @@ def _changed_rows(given: Written, placed: Sequence[Placed]) -> Changed:
     scores, allowed = given.rows(part)
     sinks = given.sinks
     if sinks is not None:
-        sinks = sinks[part.heads].to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)
+        sinks = sinks[part.rows()].to(scores.dtype)
     changed = run_steps(part, Rows(scores, allowed, sinks), placed)
     if bool((changed.allowed & ~allowed).any()):
         at = placed[0].at

@@ -47,6 +47,12 @@ class Coverage:
         """Add layers of attention that somebody has declared."""
         self.expected += [it for it in paths if it not in self.expected]
 
+    def outside(self, path: str) -> bool:
+        """Say whether a layer neither is, holds nor lies in one of those expected, where there are some."""
+        return bool(self.expected) and not any(
+            it == path or _below(path, it) or _below(it, path) for it in self.expected
+        )
+
     @property
     def missing(self) -> list[str]:
         """Layers of attention of which no call was seen."""
@@ -59,12 +65,7 @@ class Coverage:
     @property
     def layers(self) -> int:
         """How many layers of attention there are: those expected, and others that turned out to be one."""
-        extra = [
-            path
-            for path in self.seen
-            if not any(it == path or _below(path, it) or _below(it, path) for it in self.expected)
-        ]
-        return len(self.expected) + len(extra)
+        return len(self.expected) + sum(self.outside(it) or not self.expected for it in self.seen)
 
     def __str__(self) -> str:
         missing = self.missing

@@ -115,7 +115,8 @@ class Ear:
         if number is None:
             return
         call = call_of(problem, around, way, step=self.steps.now, number=number)
-        promised = self._rules.asked_of(call, problem)
+        outside = way == "softmax" and self.coverage.outside(around.path)
+        promised = self._rules.asked_of(call, problem, called_attention=not outside)
         sampling = replace(self.asked.sampling, turn=call.step)
         statistics, queries = measure(
             problem, sampling, promised.rule, first_position=promised.first_position

@@ -21,7 +21,7 @@ def _files() -> tuple[tuple[Entry, ModuleType], ...]:
 
 def judge(record: Record, past: Past, limits: Limits) -> list[Alarm]:
     """Return the alarms that a record raises, each once a layer, head and rule."""
-    layer, found = past.of(record), []
+    layer, found = past.of(record), _spread_to(record, past)
     past.remember(record)
     for code, name, raised in _raised(record, past, limits):
         if (code, raised.head) in layer.said:
@@ -29,6 +29,30 @@ def judge(record: Record, past: Past, limits: Limits) -> list[Alarm]:
         layer.said.add((code, raised.head))
         found.append(_alarm(record, code, name, raised))
     return found
+
+
+def settle(past: Past) -> list[Alarm]:
+    """Return the alarm for NaN of a softmax that no call came after, in a model not known to replace it."""
+    waiting, past.waiting = past.waiting, None
+    return [] if waiting is None or past.replaces_nan else _empty_rows(waiting, past)
+
+
+def _spread_to(record: Record, past: Past) -> list[Alarm]:
+    """Look in a call for NaN that an earlier softmax gave in rows without keys: many models write over it."""
+    waiting, past.waiting = past.waiting, None
+    if waiting is None:
+        return []
+    if int(record.statistics.nan_count.max()) or record.not_finite_because:
+        return _empty_rows(waiting, past)
+    past.replaces_nan = True
+    return []
+
+
+def _empty_rows(record: Record, past: Past) -> list[Alarm]:
+    past.not_finite_since = record.call.step
+    empty = int(record.statistics.empty_rows.max())  # heads share their mask, mostly
+    words = f"NaN or inf is first seen here: {empty} of the measured queries see no key at all"
+    return [_alarm(record, "SL401", find_rule("SL401").name, Raised(None, float(empty), words, "SL401"))]
 
 
 def _raised(record: Record, past: Past, limits: Limits) -> Iterator[tuple[str, str, Raised]]:
@@ -44,9 +68,11 @@ def _not_finite(record: Record, past: Past) -> Iterator[Raised]:
     """The first call whose output holds NaN or inf, and why; what comes after it inherits it."""
     if record.finite or past.not_finite_since is not None:
         return
+    empty, came_in = int(record.statistics.empty_rows.max()), record.not_finite_because
+    if record.call.way == "softmax" and empty and not int(record.statistics.nan_count.max()):
+        past.waiting = record
+        return
     past.not_finite_since = record.call.step
-    empty = int(record.statistics.empty_rows.max())  # heads share their mask, mostly
-    came_in = record.not_finite_because
     if came_in:
         yield Raised(
             None, float("nan"), f"NaN or inf is first seen here: it came in with the {came_in}", _UNRECOGNISED

@@ -31,6 +31,8 @@ class Past:
     def __init__(self) -> None:
         self._layers: dict[tuple[str, int, int], LayerPast] = {}
         self.not_finite_since: int | None = None  # step in which NaN or inf was first met
+        self.waiting: Record | None = None  # its softmax gave NaN in rows without keys: does it spread?
+        self.replaces_nan = False  # whether this model was seen to write something else over it
 
     def of(self, record: Record) -> LayerPast:
         """Return what is remembered of the layer of a record."""

@@ -96,7 +96,7 @@ def _products(scores: Scores, answers: KeptAnswers, sample: int, rows: Tensor) -
 def from_scores(scores: Tensor, weights: Tensor | None = None, *, sinks: Tensor | None = None) -> Problem:
     """Return the problem of scores [B, H, T_q, T_k] that a model computed, masks added to them already.
 
-    weights: what its softmax made of them;  sinks: [H] a score of each head beside those of the keys
+    weights: what its softmax made of them;  sinks: [B, H, T_q, 1] a score beside those of the keys
 
     A key is hidden from a query where the score is -9000 or less: what is added to hide is larger, and no
     score of a working model is.
@@ -109,8 +109,7 @@ def from_scores(scores: Tensor, weights: Tensor | None = None, *, sinks: Tensor 
     def rows_of(sample: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         found = scores[sample][:, rows].to(wide)
         if sinks is not None:
-            beside = sinks.detach().to(wide)[:, None, None].expand(-1, len(rows), 1)
-            found = torch.cat([found, beside], dim=-1)
+            found = torch.cat([found, sinks.detach()[sample][:, rows].to(wide)], dim=-1)
         return found, ~(found <= HIDES)  # NaN is a visible score
 
     def sums_of(sample: int, rows: Tensor) -> Tensor:

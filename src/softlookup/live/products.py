@@ -134,7 +134,7 @@ class Written:
     """A call that a model wrote by hand, at its softmax.
 
     scores: [B, H, T_q, T_k] what is known before the softmax, masks added to it already
-    sinks: [H] a score of each head beside those of the keys, or None
+    sinks: [B, H, T_q, 1] a score of each query beside those of the keys, or None
     weights: what the softmax made of them, as the model has it: of its own axes, and with a column for sinks
     """
 

@@ -33,18 +33,23 @@ class DeclaredRules:
 
     def __init__(self, rule: RuleLike) -> None:
         self._by_pattern = rule if isinstance(rule, Mapping) else {"*": rule}
-        self._for_cross = isinstance(rule, Mapping)  # a rule by pattern holds for cross-attention too
+        self._named = isinstance(rule, Mapping)  # a rule by pattern holds for whatever it names
         self._seen = lru_cache(maxsize=64)(_seen)
 
-    def asked_of(self, call: Call, problem: Problem) -> Asked:
-        """Return what a call is compared with."""
+    def asked_of(self, call: Call, problem: Problem, *, called_attention: bool = True) -> Asked:
+        """Return what a call is compared with.
+
+        called_attention: False for a softmax outside the layers that are called so, e.g. between streams
+        """
         first = problem.k_len - problem.q_len if call.kind == "cached" else 0
         fits = (it for pattern, it in self._by_pattern.items() if fnmatch.fnmatchcase(call.layer, pattern))
         chosen = next(fits, None)
         if chosen is None:
             return Asked(None, first)
-        if call.kind == "cross" and not self._for_cross:
+        if call.kind == "cross" and not self._named:
             return Asked(None, first, "it looks at another sequence")
+        if not called_attention and not self._named:
+            return Asked(None, first, "it is a softmax outside the layers that are called attention")
         if call.kind == "cached" and not _last_key_seen(problem):
             why = "where its queries stand is not known: the last keys are hidden from all"
             return Asked(None, first, why)

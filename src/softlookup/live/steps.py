@@ -47,14 +47,14 @@ class Steps:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count the forwards of the model while the block runs."""
-        if isinstance(self._model, _WITHOUT_HOOK):
-            yield
-            return
-        handle = self._model.register_forward_pre_hook(_Begins(self))
+        hooked = not isinstance(self._model, _WITHOUT_HOOK)
+        handle = self._model.register_forward_pre_hook(_Begins(self)) if hooked else None
         try:
             yield
         finally:
-            handle.remove()
+            if handle is not None:
+                handle.remove()
+            self._trace.settle()
 
     def begin(self) -> None:
         """A forward of the model begins."""
@@ -83,6 +83,7 @@ class Steps:
 
     def _go_to(self, step: int) -> None:
         if self._calls:
+            self._trace.settle()
             for tell in self.at_end:
                 tell(self.now)
         self.now = step

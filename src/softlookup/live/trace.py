@@ -10,7 +10,7 @@ from typing import Any
 from softlookup.live.coverage import Coverage
 from softlookup.live.heads_by_rank import Share
 from softlookup.live.history import History, Place, merge_all
-from softlookup.live.judging import judge
+from softlookup.live.judging import judge, settle
 from softlookup.live.limits import Limits
 from softlookup.live.numbers_of_heads import head_numbers
 from softlookup.live.past import Past
@@ -72,7 +72,13 @@ class Trace:
     def add(self, record: Record) -> list[Alarm]:
         """Take a record in, and return the alarms that it raises."""
         self._history.add([record])
-        raised = judge(record, self._past, self._limits)
+        return self._raise(judge(record, self._past, self._limits))
+
+    def settle(self) -> list[Alarm]:
+        """End what waited for later calls: none comes any more in this step."""
+        return self._raise(settle(self._past))
+
+    def _raise(self, raised: list[Alarm]) -> list[Alarm]:
         self.alarms += raised[: max(0, _ALARMS - len(self.alarms))]
         return raised
 

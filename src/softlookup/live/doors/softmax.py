@@ -38,12 +38,18 @@ def written(
         return None
     if scores.shape[-2] == 0 or scores.shape[-1] == 0:
         return None
-    sinks, before = getattr(around.layer, "sinks", None), around.value("attn_weights")
-    if isinstance(sinks, Tensor) and isinstance(
-        before, Tensor
-    ):  # gpt-oss shifts the scores, and adds a column
-        return Written(before, output, sinks)
+    before = around.value("attn_weights")
+    if isinstance(before, Tensor) and before.dim() == 4 and _is_a_column_short(before, scores):
+        sinks = getattr(around.layer, "sinks", None)
+        if isinstance(sinks, Tensor) and sinks.dim() == 1:  # gpt-oss shifts the scores after adding a column
+            return Written(before, output, sinks.view(1, -1, 1, 1).expand(*before.shape[:3], 1))
+        return Written(scores[..., :-1], output, scores[..., -1:])
     return Written(_four_axes(scores, _number_of_heads(around.layer)), output)
+
+
+def _is_a_column_short(before: Tensor, scores: Tensor) -> bool:
+    """Say whether scores are others with one more at the end of each row: a sink, which is no key."""
+    return (*before.shape[:-1], before.shape[-1] + 1) == tuple(scores.shape)
 
 
 def read(
