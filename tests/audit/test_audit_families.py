@@ -1,4 +1,4 @@
-"""The lock on false alarms: families of transformers that can be made tiny are audited and watched, untouched.
+"""The lock on false alarms: families of transformers, made tiny and otherwise untouched, audited and watched.
 
 What is found was read in the source of the model, and is listed with its reason; all others are clean.
 """

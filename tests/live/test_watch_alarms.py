@@ -305,9 +305,7 @@ class NanAttention(nn.Module):
         (False, (2,), "2"),  # nothing comes after it
     ],
 )
-def test_nan_of_a_softmax_is_an_alarm_where_it_spreads_and_not_where_it_is_written_over(
-    mends, empty_in, layer
-):
+def test_nan_of_a_softmax_is_an_alarm_where_it_spreads_unless_it_is_written_over(mends, empty_in, layer):
     torch.manual_seed(0)
     some, none = torch.zeros(7, 7, dtype=torch.bool), torch.zeros(7, 7, dtype=torch.bool)
     some[4] = True  # query 4 sees no key

@@ -34,25 +34,24 @@ def judge(record: Record, past: Past, limits: Limits) -> list[Alarm]:
 def settle(past: Past) -> list[Alarm]:
     """Return the alarm for NaN of a softmax that no call came after, in a model not known to replace it."""
     waiting, past.waiting = past.waiting, None
-    return [] if waiting is None or past.replaces_nan else _empty_rows(waiting, past)
+    return [] if waiting is None or past.replaces_nan else [_begun(waiting, past)]
 
 
 def _spread_to(record: Record, past: Past) -> list[Alarm]:
-    """Look in a call for NaN that an earlier softmax gave in rows without keys: many models write over it."""
+    """Look in a call for NaN that an earlier softmax gave: many models write 0 over rows without keys."""
     waiting, past.waiting = past.waiting, None
     if waiting is None:
         return []
     if int(record.statistics.nan_count.max()) or record.not_finite_because:
-        return _empty_rows(waiting, past)
+        return [_begun(waiting, past)]
     past.replaces_nan = True
     return []
 
 
-def _empty_rows(record: Record, past: Past) -> list[Alarm]:
+def _begun(record: Record, past: Past) -> Alarm:
     past.not_finite_since = record.call.step
-    empty = int(record.statistics.empty_rows.max())  # heads share their mask, mostly
-    words = f"NaN or inf is first seen here: {empty} of the measured queries see no key at all"
-    return [_alarm(record, "SL401", find_rule("SL401").name, Raised(None, float(empty), words, "SL401"))]
+    raised = _cause(record)
+    return _alarm(record, raised.code, _name_of(raised), raised)
 
 
 def _raised(record: Record, past: Past, limits: Limits) -> Iterator[tuple[str, str, Raised]]:
@@ -60,30 +59,35 @@ def _raised(record: Record, past: Past, limits: Limits) -> Iterator[tuple[str, s
         for raised in file.judge(record, past, limits):
             yield entry.code, entry.name, raised
     for raised in (*_not_finite(record, past), *_sums_off(record, limits)):
-        name = "unrecognised" if raised.code == _UNRECOGNISED else find_rule(raised.code).name
-        yield raised.code, name, raised
+        yield raised.code, _name_of(raised), raised
 
 
 def _not_finite(record: Record, past: Past) -> Iterator[Raised]:
     """The first call whose output holds NaN or inf, and why; what comes after it inherits it."""
     if record.finite or past.not_finite_since is not None:
         return
-    empty, came_in = int(record.statistics.empty_rows.max()), record.not_finite_because
-    if record.call.way == "softmax" and empty and not int(record.statistics.nan_count.max()):
-        past.waiting = record
+    if record.call.way == "softmax" and not int(record.statistics.nan_count.max()):
+        past.waiting = record  # its weights, not yet what it answers
         return
     past.not_finite_since = record.call.step
+    yield _cause(record)
+
+
+def _cause(record: Record) -> Raised:
+    empty = int(record.statistics.empty_rows.max())  # heads share their mask, mostly
+    came_in = record.not_finite_because
     if came_in:
-        yield Raised(
-            None, float("nan"), f"NaN or inf is first seen here: it came in with the {came_in}", _UNRECOGNISED
-        )
-    elif empty:
+        words = f"NaN or inf is first seen here: it came in with the {came_in}"
+        return Raised(None, float("nan"), words, _UNRECOGNISED)
+    if empty:
         words = f"NaN or inf is first seen here: {empty} of the measured queries see no key at all"
-        yield Raised(None, float(empty), words, "SL401")
-    else:
-        yield Raised(
-            None, float("nan"), "NaN or inf is first seen here, out of finite queries and keys", _UNRECOGNISED
-        )
+        return Raised(None, float(empty), words, "SL401")
+    words = "NaN or inf is first seen here, out of finite queries and keys"
+    return Raised(None, float("nan"), words, _UNRECOGNISED)
+
+
+def _name_of(raised: Raised) -> str:
+    return "unrecognised" if raised.code == _UNRECOGNISED else find_rule(raised.code).name
 
 
 def _sums_off(record: Record, limits: Limits) -> Iterator[Raised]:
