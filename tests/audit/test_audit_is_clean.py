@@ -58,6 +58,9 @@ def test_of_a_model_that_does_not_say_whether_it_is_causal_it_is_noted(model_cla
     result = softlookup.audit(built(model_class))
     assert result.clean
     assert {it.code for it in result.notes if it.check == "future seen"} == codes
+    of_its_own = built(model_class)
+    of_its_own.config.model_type = "something-new"
+    assert "future seen" in softlookup.audit(of_its_own).asked
     for promised in (True, False):
         assert "future seen" in softlookup.audit(built(model_class), causal=promised).not_asked
 

@@ -173,7 +173,7 @@ def subject_of(model: nn.Module, inputs: Any, causal: bool | None, packed: bool,
     layer = torch_layer(model, promised)
     call = layer or names_of(model)
     reader, more = reader_of(model, call, inputs)
-    silent = causal is None and layer is None and not promised and _kind(model) is None
+    silent = causal is None and layer is None and not promised and not _of_known_kind(model)
     promised |= isinstance(call, TorchDecoder)
     return Subject(model, call, reader, promised, packed, compiled, silent, more)
 
@@ -181,6 +181,15 @@ def subject_of(model: nn.Module, inputs: Any, causal: bool | None, packed: bool,
 def _kind(model: nn.Module) -> str | None:
     """Return which kind of model of transformers it says it is."""
     return getattr(getattr(model, "config", None), "model_type", None)
+
+
+def _of_known_kind(model: nn.Module) -> bool:
+    """Say whether it is one of the kinds of transformers, not one that somebody made on top of them."""
+    if _kind(model) is None:
+        return False
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    return _kind(model) in CONFIG_MAPPING_NAMES
 
 
 def is_causal(model: nn.Module) -> bool:
