@@ -22,6 +22,7 @@ LAYERS = {
     "softlookup.audited": (1, 0),
     "softlookup.catalog": (1, 0),
     "softlookup.file_search": (1, 0),
+    "softlookup.remembering": (1, 0),
     "softlookup.selection": (2, 0),
     "softlookup.attention_inputs": (2, 0),
     "softlookup.multihead_inputs": (2, 0),

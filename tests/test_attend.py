@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional
 
 from softlookup import Mask, masks, scaled_dot_product_attention
 from softlookup.fused import attend
@@ -283,18 +284,25 @@ def test_any_scale_gives_the_same_answers(mask, scale):
     assert_same_answers(qkv(20, 20), mask, scale=scale)
 
 
+def by_the_flag(q, k, v, mask, **_):
+    """PyTorch's kernel alone: on some processors its gradients are six times as far off as the formula's."""
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=mask is not None, enable_gqa=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     "mask",
     [None, causal(), prefix_lm([150, 20]) | sliding_window(3), sliding_window(100), dilated(9, 3), alibi(H)],
     ids=repr,
 )
-def test_the_error_is_that_of_the_plain_formula_in_the_same_dtype(mask, dtype):
+def test_the_error_is_that_of_the_plain_formula_or_the_kernel_in_the_same_dtype(mask, dtype):
     tensors = qkv(300, 300, dtype=dtype)
     right = answers(scaled_dot_product_attention, [x.double() for x in tensors], mask)
     plain = answers(scaled_dot_product_attention, tensors, mask)
-    for mine, formula, exact in zip(answers(attend, tensors, mask), plain, right, strict=True):
+    flagged = mask is None or mask == causal()  # all that the flag of the kernel can say
+    kernel = answers(by_the_flag, tensors, mask) if flagged else plain
+    for mine, *others, exact in zip(answers(attend, tensors, mask), plain, kernel, right, strict=True):
         assert mine.dtype == dtype
         least = torch.finfo(dtype).eps * exact.abs().max()
-        error, usual = ((x - exact).abs().max() for x in (mine, formula))
-        assert error <= 2 * usual + 4 * least
+        error, *usual = ((x - exact).abs().max() for x in (mine, *others))
+        assert error <= 2 * max(usual) + 4 * least

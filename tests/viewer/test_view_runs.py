@@ -126,7 +126,9 @@ def test_what_a_model_lacks_is_said(model):
 
 def test_rows_of_a_layer_with_sinks_sum_to_less_and_are_let_through():
     call = Call(0, "h", 0, "softmax", "self", False, 1, 1, 1, 4, 4)
-    problem = from_scores(torch.zeros(1, 1, 4, 4), sinks=torch.zeros(1))  # a fifth of each row is on the sink
+    problem = from_scores(
+        torch.zeros(1, 1, 4, 4), sinks=torch.zeros(1, 1, 4, 1)
+    )  # a fifth of each row is on the sink
     html = view(Recording((RecordedCall(call, None, None, problem),), None)).html
     weights = map_of(html, facts_of(html)["layers"][0]["maps"], 0)
     assert torch.allclose(weights, torch.full((4, 4), 0.2), atol=0.002)

@@ -29,6 +29,7 @@ from softlookup.fused.segments import Segment, Window, segments_of
 from softlookup.masks import Bias, Mask
 from softlookup.masks.numbered import with_number
 from softlookup.masks.spans import spans_of
+from softlookup.remembering import remembered
 
 #: Output [B, H, T_q, d_v] and log-sum-exp [B, H, T_q]; None where a kernel does not tell it.
 Found: TypeAlias = tuple[Tensor, Tensor | None]
@@ -119,7 +120,7 @@ def _flash_takes(q: Tensor, v: Tensor) -> bool:
     return q.dtype in _HALF and width == v.shape[-1] <= _WIDEST and width % 8 == 0
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _packed(
     number: int, q_len: int, k_len: int, batch: int, device: torch.device
 ) -> tuple[Packed, ...] | None:

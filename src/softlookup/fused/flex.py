@@ -18,6 +18,7 @@ from torch import Tensor
 
 from softlookup.fused.occupancy import block_occupancy
 from softlookup.masks import AllOf, AnyOf, Bias, Given, Mask, Opposite, Rule, rule_file
+from softlookup.remembering import remembered
 from softlookup.terms import SoftlookupError
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class _Kept:
         return hash(self.number)
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _prepared(kept: _Kept, q_len: int, k_len: int, device: torch.device) -> tuple[BlockMask, ScoreMod | None]:
     """Return the blocks of a mask and what adds its bias."""
     mask = kept.mask

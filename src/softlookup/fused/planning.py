@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 
@@ -17,6 +15,7 @@ from softlookup.masks import Bias, Mask
 from softlookup.masks.algebra import Given
 from softlookup.masks.numbered import with_number
 from softlookup.masks.spans import spans_of
+from softlookup.remembering import remembered
 from softlookup.terms import Case
 
 _REMEMBERED = 64  # plans: a model has one mask for all its layers, a few when lengths change
@@ -36,7 +35,7 @@ def plan_of_mask(mask: Mask | Bias, q: Tensor, k: Tensor, *, empty_rows_allowed:
     return plan
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(maxsize=_REMEMBERED)
 def _plan(number: int, q_len: int, k_len: int, batch: int, heads: int) -> tuple[Plan, bool]:
     """Return the plan, and whether some query sees no key."""
     mask = with_number(number)

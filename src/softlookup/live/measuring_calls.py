@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from softlookup.live.kept_answers import KeptAnswers
 from softlookup.live.problem import Problem
+from softlookup.remembering import remembered
 from softlookup.statistics.row_sampling import rows_of_scores
 from softlookup.statistics.rows import Rows
 from softlookup.statistics.summary import Statistics
@@ -40,7 +41,7 @@ class Sampling:
         return _spread(min(q_len, max(1, self.queries // batch_size)), q_len, self.turn)
 
 
-@lru_cache(maxsize=16)  # all layers of a step ask the same
+@remembered(maxsize=16)  # all layers of a step ask the same
 def _spread(n: int, q_len: int, turn: int) -> Tensor:
     """n of the positions below q_len, equally far apart, beginning elsewhere in each turn."""
     stride = q_len / n

@@ -7,11 +7,11 @@ the watch, which looks at some queries of every call instead of all of some.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
+from softlookup.remembering import remembered
 from softlookup.statistics.kept_memory import scratch
 from softlookup.statistics.rows import Rows
 
@@ -111,7 +111,7 @@ def _sums(weights: Tensor) -> Tensor:
     return sums.flatten(-2).double() @ of_cells
 
 
-@lru_cache(maxsize=8)
+@remembered(maxsize=8)
 def _positions(k_len: int, width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """What turns weights into sums of each cell, [width, 3], and those into sums of all, [cells * 3, 3].
 
