@@ -1,4 +1,4 @@
-"""What is remembered of a mask in a transform of torch.func serves all calls after the transform has ended."""
+"""What is remembered of a mask in a transform of torch.func serves all calls when the transform has ended."""
 
 import pytest
 import torch
