@@ -24,6 +24,9 @@ MODULES = sorted(
     if path.stem not in {"__main__", "child"}  # these two are programs
 )
 
+#: Modules whose examples call a library that the tests can do without.
+CALLS_ANOTHER = {"softlookup.live.transformers_attention": "transformers"}
+
 
 def named(path):
     return path.relative_to(ROOT).as_posix()
@@ -46,6 +49,8 @@ def test_generated_documents_have_not_drifted_from_the_code():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_in_docstrings_run(module):
+    if module in CALLS_ANOTHER:
+        pytest.importorskip(CALLS_ANOTHER[module], reason="its examples call a library that is not installed")
     result = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
 
