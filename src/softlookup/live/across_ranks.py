@@ -124,7 +124,7 @@ class Exchange:
             for key in (f"{rank}/{box}" for box in _BOXES):
                 blob = self._read(key)
                 if blob:
-                    self._empty(key)
+                    self._store.set(key, b"")  # never deleted: its rank would wait for it in `get`
                     for layer, part in decode_parts(blob).items():
                         of_rank.add(layer, part)
             found[rank] = of_rank.take()
@@ -139,12 +139,6 @@ class Exchange:
         """Return what is in a box, without waiting for it: b"" where there is nothing."""
         blob: bytes = self._store.get(key) if self._store.check([key]) else b""
         return blob
-
-    def _empty(self, key: str) -> None:
-        try:
-            self._store.delete_key(key)
-        except RuntimeError:  # a FileStore deletes nothing
-            self._store.set(key, b"")
 
 
 def _own_store(name: str) -> Any:

@@ -48,11 +48,12 @@ class Around:
         if isinstance(self.layer, nn.MultiheadAttention):
             q, k = self.value("query"), self.value("key")
             return q is not None and k is not None and q.data_ptr() != k.data_ptr()
-        first = self._first_argument()
+        first = self.given
         return any((it := self.value(name)) is not None and it is not first for name in _OTHER_SEQUENCE)
 
-    def _first_argument(self) -> Tensor | None:
-        """What the layer's forward was given first: its queries. The same again is no other."""
+    @property
+    def given(self) -> Tensor | None:
+        """What the layer's forward was given first: hidden states, queries."""
         given = self.variables[-1] if self.variables else {}
         return next((it for it in given.values() if isinstance(it, Tensor)), None)
 

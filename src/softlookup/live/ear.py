@@ -121,7 +121,7 @@ class Ear:
         statistics, queries = measure(
             problem, sampling, promised.rule, first_position=promised.first_position
         )
-        finite, because = _finite(problem)
+        finite, because = _finite(problem, around)
         record = Record(call, statistics, queries, finite, because, promised.not_asked)
         self.coverage.seen[around.path] += 1
         if around.path not in self.trace.shares:
@@ -143,11 +143,17 @@ def _not_observable(values: Sequence[Any]) -> str:
     return ""
 
 
-def _finite(problem: Problem) -> tuple[bool, str]:
-    """Whether the output holds neither NaN nor inf; if not, what came in with it."""
+def _finite(problem: Problem, around: Around) -> tuple[bool, str]:
+    """Whether the output holds neither NaN nor inf; if not, what came in with it.
+
+    Masks are added to scores, and hide NaN in them: what the layer was given tells.
+    """
     if problem.output is None or bool(problem.output.detach().sum().isfinite()):
         return True, ""
     if bool(problem.output.detach().isfinite().all()):
         return True, ""  # the sum alone was too large
-    wrong = [name for name, it in problem.sources.items() if not bool(it.detach().isfinite().all())]
-    return False, " and ".join(it for it in wrong if it != "scores")
+    came = {name: it for name, it in problem.sources.items() if name != "scores"}
+    given = around.given if "scores" in problem.sources else None
+    if given is not None and given.is_floating_point():
+        came["hidden states"] = given
+    return False, " and ".join(name for name, it in came.items() if not bool(it.detach().isfinite().all()))
