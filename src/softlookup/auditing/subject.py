@@ -15,6 +15,7 @@ from softlookup.auditing.by_name import ByName, names_of
 from softlookup.auditing.inputs import Reader, reader_of
 from softlookup.auditing.question import Answer, Question
 from softlookup.auditing.torch_layers import TorchDecoder, TorchEncoder, torch_layer
+from softlookup.live.coverage import one_holds_the_other
 
 T = TypeVar("T")
 
@@ -158,10 +159,7 @@ class Subject:
 
     def attends(self, path: str) -> bool:
         """Say whether a module is called attention, lies inside one that is, or holds one."""
-        return any(
-            it == path or it.startswith(f"{path}.") or path.startswith(f"{it}.") or not path
-            for it in self.attention_modules
-        )
+        return any(one_holds_the_other(path, it) for it in self.attention_modules)
 
 
 def subject_of(model: nn.Module, inputs: Any, causal: bool | None, packed: bool, compiled: bool) -> Subject:

@@ -31,6 +31,11 @@ def _below(inner: str, outer: str) -> bool:
     return inner != outer and (not outer or inner.startswith(outer + "."))
 
 
+def one_holds_the_other(path: str, other: str) -> bool:
+    """Say whether two paths are of the same module, or of one inside the other."""
+    return path == other or _below(path, other) or _below(other, path)
+
+
 @dataclass
 class Coverage:
     """What was seen and what was not.
@@ -48,24 +53,18 @@ class Coverage:
         self.expected += [it for it in paths if it not in self.expected]
 
     def outside(self, path: str) -> bool:
-        """Say whether a layer neither is, holds nor lies in one of those expected, where there are some."""
-        return bool(self.expected) and not any(
-            it == path or _below(path, it) or _below(it, path) for it in self.expected
-        )
+        """Say whether a layer neither is, holds nor lies in one of those expected."""
+        return not any(one_holds_the_other(path, it) for it in self.expected)
 
     @property
     def missing(self) -> list[str]:
         """Layers of attention of which no call was seen."""
-        return [
-            path
-            for path in self.expected
-            if not any(it == path or _below(it, path) or _below(path, it) for it in self.seen)
-        ]
+        return [it for it in self.expected if not any(one_holds_the_other(it, path) for path in self.seen)]
 
     @property
     def layers(self) -> int:
         """How many layers of attention there are: those expected, and others that turned out to be one."""
-        return len(self.expected) + sum(self.outside(it) or not self.expected for it in self.seen)
+        return len(self.expected) + sum(map(self.outside, self.seen))
 
     def __str__(self) -> str:
         missing = self.missing

@@ -115,7 +115,7 @@ class Ear:
         if number is None:
             return
         call = call_of(problem, around, way, step=self.steps.now, number=number)
-        outside = way == "softmax" and self.coverage.outside(around.path)
+        outside = way == "softmax" and bool(self.coverage.expected) and self.coverage.outside(around.path)
         promised = self._rules.asked_of(call, problem, called_attention=not outside)
         sampling = replace(self.asked.sampling, turn=call.step)
         statistics, queries = measure(

@@ -79,8 +79,8 @@ class _Keeping:
     """Keeps every call of one model."""
 
     def __init__(self, model: nn.Module, patterns: Sequence[str]) -> None:
+        self.model, self.patterns = model, patterns
         self.paths = {id(module): path for path, module in model.named_modules()}
-        self.patterns = patterns
         self.coverage = Coverage([it for it in attention_layers(model) if self._wanted(it)])
         self.calls: list[RecordedCall] = []
         self.following = Following(model)
@@ -166,12 +166,12 @@ def record_attention(
     with torch.no_grad(), keeping.following.until_done(), changing(keeping):
         output = model(*args, **kwargs)
     if not keeping.calls:
-        inner = getattr(model, "_orig_mod", model)
+        named = attention_layers(keeping.model)
         raise SoftlookupError(
             "record_attention: no call of attention was seen.",
             expected=f"calls of layers whose path matches {layers!r}",
             got=str(keeping.coverage),
-            hint=f"layers: {', '.join(attention_layers(inner)) or 'none that says that it is attention'}",
+            hint=f"layers: {', '.join(named) or 'none that says that it is attention'}",
         )
     return Recording(tuple(keeping.calls), output)
 

@@ -30,7 +30,8 @@ def run(subject: Subject) -> Iterator[Found | Noted]:
         subject.ask(subject.question())
     across = {it.call.layer: _causal_heads(it) for it in calls if it.call.kind == "cross"}
     causal = {layer: heads for layer, heads in across.items() if len(heads)}
-    for layer, heads in list(causal.items())[:1]:
+    if causal:
+        layer, heads = next(iter(causal.items()))
         sees = heads[0].sum(dim=-1).tolist()
         words = (
             f"nothing is padded, and in {layer} target token 0 sees {sees[0]} of {heads.shape[-1]} source "
